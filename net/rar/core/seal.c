@@ -11,7 +11,6 @@
 #include <crypto/chacha20poly1305.h>
 #include <linux/export.h>
 #include <linux/slab.h>
-#include <net/xdp.h>
 
 #include "core/cursor.h"
 #include "core/key.h"
@@ -577,15 +576,6 @@ static bool owns_pages(const struct sk_buff *skb)
 	return true;
 }
 
-/*
- * Drivers own the pages of frames, and who shows a packet to others first gives
- * it pages of its own. But a process may have lent memory to the device.
- */
-static bool frame_is_private(const struct rar_frame *frame)
-{
-	return frame->xdp->rxq->mem.type != MEM_TYPE_XSK_BUFF_POOL;
-}
-
 static bool is_private(const struct sk_buff *skb, bool write)
 {
 	return write ? rar_skb_alone(skb) && owns_pages(skb) :
@@ -602,8 +592,9 @@ static bool make_private(struct rar_pkt *pkt, bool write)
 	struct sk_buff *skb = pkt->skb, *part;
 	bool private;
 
+	/* A frame is ours alone, see xdp.c. */
 	if (pkt->frame)
-		return frame_is_private(pkt->frame);
+		return true;
 	private = is_private(skb, write);
 	skb_walk_frags(skb, part)
 		private &= is_private(part, write) && !skb_has_frag_list(part);

@@ -769,12 +769,10 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	a.op_seq = be64_to_cpu(dh.op_seq);
 	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
 	a.done = rar_mask(n);
-	early = rar_op_early(m, a.op_seq, &a.run);
-	/* rar_rcv_frame() has looked; the epoch has changed since. */
-	if (early && pkt->frame)
-		return RAR_DROP(State);
+	/* rar_rcv_frame() has looked, before the frame was decrypted. */
+	early = !pkt->frame && rar_op_early(m, a.op_seq, &a.run);
 	ret = early ? rar_early_hold(m, &a) : RAR_RX_RETRY;
-	if (pkt->frame)
+	if (pkt->frame && m->security != RAR_SECURITY_ENCRYPT)
 		rar_frame_mirror(m->rn, pkt->frame);
 	if (ret == RAR_RX_RETRY)
 		ret = rar_chunk_use(m, &a);

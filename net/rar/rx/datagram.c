@@ -157,7 +157,7 @@ static bool from_veth(const struct rar_frame *frame)
 static bool frame_csum_good(const struct rar_pkt *pkt,
 			    const struct rar_datagram *d)
 {
-	struct rar_cursor cursor = { .xdp = pkt->frame->xdp };
+	struct rar_cursor cursor = rar_pkt_cursor(pkt);
 	u32 hdrs = sizeof(struct udphdr) + sizeof(struct rar_data_hdr);
 	struct rar_frame *frame = pkt->frame;
 	struct rar_reduce_ctx ctx;

@@ -387,8 +387,8 @@ static bool is_early(const struct rar_member *m, const struct rar_pkt *pkt)
 }
 
 /*
- * May frames of a group be taken? Once opened, a frame can neither be passed on
- * nor shown to packet sockets, which must not see what was encrypted.
+ * May frames of a group be taken? Those of an encrypted group are not shown to
+ * packet sockets, which would see them decrypted.
  */
 static bool takes_frames(const struct rar_member *m)
 {
@@ -397,7 +397,10 @@ static bool takes_frames(const struct rar_member *m)
 		!READ_ONCE(m->rn->sysctl_xdp_mirror));
 }
 
-/* The member that a frame brings data for, if all is right but perhaps its RAR header. */
+/*
+ * The member that a frame brings data for, if they are not too early. What
+ * rar_validate() checks may be wrong.
+ */
 static struct rar_member *frame_member(struct rar_net *rn, struct rar_pkt *pkt,
 				       const struct rar_datagram *d)
 {
@@ -427,9 +430,9 @@ static struct rar_member *frame_member(struct rar_net *rn, struct rar_pkt *pkt,
  * @nhoff:    offset of its IP header
  * @protocol: of its link header: ETH_P_IP or ETH_P_IPV6
  *
- * Only data that are good in every respect are taken here, and data that come again with a
- * right seal. The ingress hook sees all other frames, judges them as it does other packets,
- * and counts them. Softirq, RCU read side.
+ * Only data that are good in every respect are taken here, and data that come
+ * again with a right seal. The ingress hook sees all other frames, judges them
+ * as it does other packets, and counts them. Softirq, RCU read side.
  *
  * Return: XDP_PASS and the frame is untouched, or XDP_DROP, and @frame says whether it is
  * forwarded.
@@ -457,7 +460,7 @@ int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame,
 		rar_mib_inc(rn, XdpPassed);
 		return XDP_PASS;
 	}
-	/* A frame that came again with a right seal is decrypted: it ends here. */
+	/* What came again with a right seal is decrypted, so it ends here. */
 	rar_mib_inc(rn, RxXdp);
 	if (ret != RAR_RX_DONE && ret != RAR_RX_TAKEN) {
 		this_cpu_inc(rn->mib->v[rar_rx_why(ret)]);

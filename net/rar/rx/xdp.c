@@ -25,6 +25,15 @@ static bool is_generic(const struct xdp_buff *xdp)
 }
 
 /*
+ * Has a process lent the frame's memory to the device (AF_XDP)? It may write
+ * to the frame at any time.
+ */
+static bool is_lent(const struct xdp_buff *xdp)
+{
+	return xdp->rxq->mem.type == MEM_TYPE_XSK_BUFF_POOL;
+}
+
+/*
  * The offset of the IP header, and its version. 0: not for this host, or not
  * IP. Sets @by to the device that would bring the packet as an skb.
  */
@@ -59,7 +68,7 @@ static int receive(struct rar_net *rn, struct rar_frame *frame, u32 *ifindex)
 	u32 nhoff;
 	int action;
 
-	nhoff = find_ip(xdp, &protocol, &by);
+	nhoff = is_lent(xdp) ? 0 : find_ip(xdp, &protocol, &by);
 	if (!nhoff)
 		return XDP_PASS;
 	frame->generic = is_generic(xdp);
