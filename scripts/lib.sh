@@ -404,7 +404,10 @@ rar_uml_patch()
 {
 	sed -i \
 		-e '/^static void __time_travel_add_event(/i \
-/* In basic mode: let the time that programs needed pass, but no event. */\
+/*\
+ * In basic mode: let the time that programs needed pass, but no event. A signal\
+ * handler, too, may ask for the time before lockdep knows that it runs.\
+ */\
 static void time_travel_catch_up(void)\
 {\
 	static long long before;\
@@ -415,7 +418,7 @@ static void time_travel_catch_up(void)\
 \
 	if (time_travel_mode != TT_MODE_BASIC)\
 		return;\
-	local_irq_save(flags);\
+	raw_local_irq_save(flags);\
 	now = os_nsecs();\
 	ns = time_travel_time + (before ? now - before : 0);\
 	before = now;\
@@ -424,7 +427,7 @@ static void time_travel_catch_up(void)\
 		ns = min(ns, e->time);\
 	if (ns > time_travel_time)\
 		time_travel_set_time(ns);\
-	local_irq_restore(flags);\
+	raw_local_irq_restore(flags);\
 }\
 ' \
 		-e '/^static inline void time_travel_handle_real_alarm(void)$/i \
