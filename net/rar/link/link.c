@@ -344,6 +344,9 @@ static void find_slots(struct rar_member *m, struct rar_operation *op)
 		all = GENMASK(m->size - 1, 0) & ~BIT(m->rank);
 	op->peers = 0;		/* of an attempt that could not be posted */
 	op->senders = 0;
+	/* Chunks that have numbers are acknowledged one by one. */
+	if (op->ring.plan.halving)
+		return;
 	if (op->ring.plan.tree) {
 		tree_slots(m, op);
 	} else if (op->ring.plan.doubling) {
