@@ -116,7 +116,7 @@ static const struct field socket_fields[] = {
 	F(rar_error, other_value, 112, 8),
 
 	/* list: info */
-	S(rar_info, 672),
+	S(rar_info, 680),
 	F(rar_info, state, 0, 4),
 	F(rar_info, rx_path, 4, 4),
 	F(rar_info, rank, 8, 4),
@@ -165,6 +165,8 @@ static const struct field socket_fields[] = {
 	F(rar_info, boxes, 312, 352),
 	F(rar_info, rails, 664, 4),
 	F(rar_info, __pad, 668, 4),
+	F(rar_info, gather_bytes, 672, 4),
+	F(rar_info, scatter_bytes, 676, 4),
 	/* end of list */
 
 	S(rar_box_info, 88),

@@ -97,6 +97,46 @@ def check_schedules():
     result(us <= ring, "doubling is not slower than the ring with a late rank and loss")
 
 
+def check_shares():
+    """A reduce-scatter, and an all-gather, is one half of that: log2 N hops, and each rank sends the
+    other ranks' shares, or its own and those that it got. With short shares they go by doubling."""
+    hops_right = bytes_right = right = True
+    for what in ("reduce_scatter", "allgather"):
+        common = ("--collective", what, "--schedule", "halving", "-r", 3)
+        for n in (2, 4, 16, 64):
+            got = run("-n", n, "-b", n * 1024, "-s", 0, "-d", "50us", *common, *IDLE)
+            hops_right &= near(got["us"], (n.bit_length() - 1) * 50, 1e-6)
+            bytes_right &= near(got["chunks"], 3 * n * (n - 1), 0)
+            for loss, share in ((0, 8), (2, 20000), (20, 4096)):
+                got = run("-n", n, "-b", n * share, "-l", loss, "--numbers", "--seed", seed + n,
+                          *common)
+                right &= (got["wrong"], got["hung"], got["odd"], got["unreleased"]) == (0, 0, 0, 0)
+    result(hops_right, "reduce-scatter and all-gather by halving: log2 N hops")
+    short = True
+    for n, hops in ((4, 2), (7, 4), (16, 4), (17, 5), (64, 6)):
+        for what in ("reduce_scatter", "allgather"):
+            common = ("--collective", what, "--schedule", "doubling")
+            got = run("-n", n, "-b", n * 8, "-s", 0, "-d", "50us", *common, *IDLE)
+            short &= near(got["us"], hops * 50, 1e-6)
+            for loss in (0, 5):
+                got = run("-n", n, "-b", n * 512, "-l", loss, "-r", 3, "--numbers", "--seed", seed + n,
+                          *common)
+                right &= (got["wrong"], got["hung"], got["odd"], got["unreleased"]) == (0, 0, 0, 0)
+    for n in (2, 5, 16):
+        common = ("--collective", "allgather", "--schedule", "direct")
+        got = run("-n", n, "-b", n * 8, "-s", 0, "-d", "50us", *common, *IDLE)
+        short &= near(got["us"], 50, 1e-6)
+        got = run("-n", n, "-b", n * 2000, "-l", 5, "-r", 3, "--numbers", "--seed", seed + n, *common)
+        right &= (got["wrong"], got["hung"], got["odd"], got["unreleased"]) == (0, 0, 0, 0)
+    result(short, "short reduce-scatter and all-gather: the hops of doubling, or one")
+    result(bytes_right, "reduce-scatter and all-gather by halving: N-1 shares leave each rank")
+    result(right, "reduce-scatter and all-gather by halving: right, and nothing is kept, whatever is lost")
+    ring, us = (run("-n", 64, "-b", 256 << 10, "--collective", "allgather", "--schedule", way)["us"]
+                for way in ("ring", "halving"))
+    note(f"64 ranks, 256 KiB, all-gather: ring {ring} us, halving {us} us")
+    result(2 * us <= ring, "an all-gather of 64 ranks takes half of the ring's time at most")
+
+
 def check_halving():
     """Halving takes twice as many hops as doubling, and each rank passes on what the ring does. Sums
     are right, and nothing is kept, whatever is lost; a late rank and losses cost no more than by the
@@ -302,6 +342,7 @@ check_latency()
 check_hosts()
 check_schedules()
 check_halving()
+check_shares()
 check_trees()
 check_bandwidth()
 check_sums()

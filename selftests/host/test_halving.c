@@ -3,7 +3,8 @@
  * Recursive halving and doubling, with chunks in any order: every rank gets the sum of each chunk,
  * made of all ranks once by the tree of recursive doubling; every number of a chunk is used once,
  * by the peer that the receiver expects; as many chunks go by each link as the rank owes; and
- * nothing is overwritten that is still to be sent or added.
+ * nothing is overwritten that is still to be sent or added. The same for a reduce-scatter, of which
+ * each rank gets its share, and an all-gather.
  */
 #include "core/halving.h"
 #include "core/ring.h"
@@ -21,6 +22,7 @@ static struct rar_range (*gives)(const struct rar_ring *ring, u32 halving);
 static u32 (*stage_of)(const struct rar_ring *ring, u32 chunk, u32 n);
 static u64 seed;
 static bool quiet;
+static u8 collective = RAR_ALLREDUCE;
 
 #define CHECK(cond, ...) do {						\
 	if (!(cond)) {							\
@@ -78,19 +80,46 @@ static u64 tree_of(u32 size)
 	return sum[0];
 }
 
+/*
+ * The tree of a reduce-scatter: of each rank and that with half the ranks between them, and so on.
+ */
+static u64 tree_of_shares(u32 size)
+{
+	static u64 sum[MAX];
+	u32 n, rank;
+
+	for (rank = 0; rank < size; rank++)
+		sum[rank] = leaf(rank);
+	for (n = size; n > 1; n /= 2)
+		for (rank = 0; rank < n / 2; rank++)
+			sum[rank] = add(sum[rank], sum[rank + n / 2]);
+	return sum[0];
+}
+
+/* The link to a rank, which is a peer. */
+static u32 link_to(const struct rar_stages *st, u32 rank)
+{
+	u32 s = 0;
+
+	while (rar_stage(st, s).peer != rank || (!rar_stage(st, s).sends && !rar_stage(st, s).takes))
+		s++;
+	return rar_halving_link(st, s);
+}
+
 /* By the link to the peer of a stage. */
 static void post(struct rank *r, u32 stage, u32 number, u64 tree)
 {
 	const struct rar_stages *st = &r->ring.plan.stages;
+	u32 peer = rar_halving_pair(&r->ring, stage).peer;
 
-	r->sent[rar_halving_link(st, stage)]++;
+	r->sent[link_to(st, peer)]++;
 	if (nmsgs == room) {
 		room = room ? 2 * room : 4096;
 		msgs = realloc(msgs, room * sizeof(*msgs));
 		if (!msgs)
 			err(1, "memory");
 	}
-	msgs[nmsgs++] = (struct msg) { st->rank, rar_stage(st, stage).peer, number, tree };
+	msgs[nmsgs++] = (struct msg) { st->rank, peer, number, tree };
 }
 
 /* The sum of a chunk is here. */
@@ -99,11 +128,11 @@ static bool has_sum(struct rank *r, u32 nth, u64 tree, u32 halvings)
 	const struct rar_stages *st = &r->ring.plan.stages;
 	u32 first = rar_halving_first(st), i;
 
-	CHECK(r->spent[nth] && !r->sum[nth], "n=%u: sum %u of rank %u is too early, or twice",
+	CHECK((r->spent[nth] || !r->ring.plan.scatters) && !r->sum[nth], "n=%u: sum %u of rank %u is too early, or twice",
 	      st->cores + st->folded, nth, st->rank);
 	r->sum[nth] = tree;
 	r->sums++;
-	for (i = 0; i < halvings; i++)
+	for (i = 0; i < halvings && r->ring.plan.gathers; i++)
 		post(r, first + i, nth, tree);
 	if (st->folded && !st->odd && !st->first)
 		post(r, st->n - 1, nth, tree);
@@ -140,7 +169,8 @@ static bool has_partial(struct rank *r, u32 stage, u32 nth, u64 tree)
 		if (!r->came[in])
 			return true;
 		r->spent[nth] = true;
-		tree = rar_stage(st, stage).after ? add(tree, r->came[in]) : add(r->came[in], tree);
+		tree = rar_halving_pair(&r->ring, stage).after ? add(tree, r->came[in]) :
+								 add(r->came[in], tree);
 	}
 }
 
@@ -155,7 +185,7 @@ static bool come(const struct msg *m)
 	CHECK(m->number < ring->nchunks && m->number < rar_halving_end(ring, m->number),
 	      "rank %u has no number %u", m->to, m->number);
 	stage = stage_of(ring, m->number, 1);
-	CHECK(stage != RAR_NO_STAGE && rar_stage(st, stage).peer == m->from,
+	CHECK(stage != RAR_NO_STAGE && rar_halving_pair(ring, stage).peer == m->from,
 	      "rank %u: number %u does not come from %u", m->to, m->number, m->from);
 	CHECK(!r->came[m->number], "rank %u: number %u comes twice", m->to, m->number);
 	r->came[m->number] = m->tree;
@@ -167,8 +197,18 @@ static bool come(const struct msg *m)
 	if (!tree)
 		return true;
 	r->spent[nth] = true;
-	tree = rar_stage(st, stage).after ? add(tree, m->tree) : add(m->tree, tree);
+	tree = rar_halving_pair(ring, stage).after ? add(tree, m->tree) : add(m->tree, tree);
 	return has_partial(r, stage + 1, nth, tree);
+}
+
+/* What a rank must have of a chunk in the end; 0 = nothing. */
+static u64 wanted(const struct rank *r, u32 rank, u32 nth, u64 tree)
+{
+	u32 share = rar_halving_share(&r->ring), owner = nth / share;
+
+	if (!r->ring.plan.scatters)
+		return leaf(owner);
+	return r->ring.plan.gathers || owner == rank ? tree : 0;
 }
 
 static bool ended(u32 size, u64 tree)
@@ -178,10 +218,11 @@ static bool ended(u32 size, u64 tree)
 	for (rank = 0; rank < size; rank++) {
 		const struct rank *r = &at[rank];
 
-		CHECK(r->sums == r->ring.cpb && r->sums == rar_ring_need(&r->ring),
-		      "n=%u: rank %u has %u of %u sums", size, rank, r->sums, r->ring.cpb);
+		CHECK(r->sums == rar_ring_need(&r->ring), "n=%u: rank %u has %u of %u sums",
+		      size, rank, r->sums, r->ring.cpb);
 		for (nth = 0; nth < r->ring.cpb; nth++)
-			CHECK(r->sum[nth] == tree, "n=%u: another sum at rank %u", size, rank);
+			CHECK(r->sum[nth] == wanted(r, rank, nth, tree),
+			      "n=%u: another sum at rank %u", size, rank);
 		links = rar_halving_links(&r->ring.plan.stages);
 		for (i = 0; i < RAR_STAGES_MAX; i++)
 			CHECK(r->sent[i] == rar_ring_owed_by(&r->ring, i).ntx &&
@@ -192,24 +233,52 @@ static bool ended(u32 size, u64 tree)
 	return true;
 }
 
-/* Chunks of the buffer do not overlap, and hold the tensor. */
+static bool is_span(struct rar_span span, u64 off, u64 len)
+{
+	return span.off == off && span.len == len;
+}
+
+/* What this rank contributes, and gets. */
+static bool check_spans(const struct rar_plan *plan, u32 rank, u64 bytes)
+{
+	u64 share = bytes / plan->shares, off = plan->shares > 1 ? rank * share : 0;
+
+	if (plan->scatters)
+		CHECK(is_span(rar_plan_given(plan, bytes), 0, bytes), "given");
+	else
+		CHECK(is_span(rar_plan_given(plan, bytes), off, share), "given, a share");
+	if (plan->gathers)
+		CHECK(is_span(rar_plan_got(plan, bytes), 0, bytes), "got");
+	else
+		CHECK(is_span(rar_plan_got(plan, bytes), off, share), "got, a share");
+	return true;
+}
+
+/*
+ * Chunks of the buffer do not overlap, and hold the tensor as it is. No run has chunks of two
+ * shares, and all of its chunks but the last are whole.
+ */
 static bool check_places(const struct rar_ring *ring, u64 bytes)
 {
+	u64 end = 0, tensor = 0;
 	struct rar_chunk c;
-	u64 sum = 0;
 	u32 i;
 
 	for (i = 0; i < ring->nchunks; i++) {
+		if (rar_halving_nth(ring, i) >= ring->cpb)
+			continue;
 		rar_ring_chunk(ring, i, &c);
-		CHECK(c.off == (u64)i * PAYLOAD && c.len <= PAYLOAD &&
-		      c.off + c.len <= rar_plan_room(&ring->plan, bytes, PAYLOAD), "chunk %u", i);
-		sum += i < ring->cpb ? c.len : 0;
+		CHECK(i < ring->cpb ? c.off == end : c.off >= end, "chunk %u overlaps", i);
+		end = c.off + c.len;
+		CHECK(c.len <= PAYLOAD && end <= rar_plan_room(&ring->plan, bytes, PAYLOAD),
+		      "chunk %u", i);
+		CHECK(c.len == PAYLOAD || rar_halving_end(ring, i) == i + 1,
+		      "chunk %u is short, and not the last one", i);
+		tensor += i < ring->cpb ? c.len : 0;
 	}
-	CHECK(sum == bytes && !rar_plan_given(&ring->plan, bytes).off &&
-	      rar_plan_given(&ring->plan, bytes).len == bytes &&
-	      !rar_plan_got(&ring->plan, bytes).off && rar_plan_got(&ring->plan, bytes).len == bytes,
-	      "%llu bytes of %llu", (unsigned long long)sum, (unsigned long long)bytes);
-	return true;
+	CHECK(tensor == bytes, "%llu bytes of %llu", (unsigned long long)tensor,
+	      (unsigned long long)bytes);
+	return check_spans(&ring->plan, ring->plan.stages.rank, bytes);
 }
 
 static bool start(u32 size, u32 rank, u64 bytes)
@@ -219,7 +288,7 @@ static bool start(u32 size, u32 rank, u64 bytes)
 	struct rar_plan plan;
 	u32 n;
 
-	CHECK(!rar_ring_plan(&plan, &place, RAR_ALLREDUCE, rar_way_mode(RAR_WAY_HALVING), 0) &&
+	CHECK(!rar_ring_plan(&plan, &place, collective, rar_way_mode(RAR_WAY_HALVING), 0) &&
 	      !rar_ring_cut(&r->ring, bytes, PAYLOAD, &plan), "n=%u: no plan", size);
 	n = r->ring.nchunks;
 	r->came = calloc(n, sizeof(u64));
@@ -233,9 +302,28 @@ static bool start(u32 size, u32 rank, u64 bytes)
 	return check_places(&r->ring, bytes);
 }
 
+/* A rank contributes. */
+static bool begin(u32 rank)
+{
+	struct rank *r = &at[rank];
+	const struct rar_ring *ring = &r->ring;
+	u32 share = rar_halving_share(ring), nth;
+
+	if (!ring->plan.scatters) {
+		for (nth = rank * share; nth < (rank + 1) * share; nth++)
+			if (!has_sum(r, nth, leaf(rank), rar_halving_stages(&ring->plan.stages)))
+				return false;
+		return true;
+	}
+	for (nth = 0; nth < ring->cpb; nth++)
+		if (!has_partial(r, ring->plan.stages.first, nth, leaf(rank)))
+			return false;
+	return true;
+}
+
 static bool run(u32 size, u64 bytes)
 {
-	u32 rank, nth;
+	u32 rank;
 	struct msg m;
 	size_t i;
 
@@ -244,11 +332,8 @@ static bool run(u32 size, u64 bytes)
 			return false;
 	nmsgs = 0;
 	for (rank = 0; rank < size; rank++) {
-		struct rank *r = &at[rank];
-
-		for (nth = 0; nth < r->ring.cpb; nth++)
-			if (!has_partial(r, r->ring.plan.stages.first, nth, leaf(rank)))
-				return false;
+		if (!begin(rank))
+			return false;
 		/* Others may be ahead of those that begin later. */
 		for (i = rnd_below(&seed, 1 + 2 * nmsgs); i && nmsgs; i--) {
 			size_t k = rnd_below(&seed, nmsgs);
@@ -268,7 +353,7 @@ static bool run(u32 size, u64 bytes)
 		if (!come(&m))
 			return false;
 	}
-	return ended(size, tree_of(size));
+	return ended(size, collective == RAR_ALLREDUCE ? tree_of(size) : tree_of_shares(size));
 }
 
 static bool check(u32 size, u64 bytes)
@@ -316,7 +401,29 @@ static bool check_drawn(void)
 	return check(MAX, 5 * PAYLOAD) && check(MAX - 1, 3 * PAYLOAD);
 }
 
-/* No other collective goes so, and none in rank order. */
+/* Each rank has a share: of any length, of a part of a chunk to many. */
+static bool check_shares(u8 what)
+{
+	static const u64 bytes[] = { 0, 1, 8, PAYLOAD, PAYLOAD + 1, 7 * PAYLOAD, 9 * PAYLOAD + 8 };
+	bool good = true;
+	u32 size, i;
+
+	collective = what;
+	for (size = 2; size <= 64 && good; size *= 2) {
+		for (i = 0; i < ARRAY_SIZE(bytes) && good; i++)
+			good = check(size, size * bytes[i]);
+		if (good)
+			good = check(size, size * some_bytes(5));
+	}
+	good = good && check(256, 256 * some_bytes(2)) && check(MAX / 4, MAX / 4 * 8);
+	collective = RAR_ALLREDUCE;
+	return good;
+}
+
+/*
+ * No other collective goes so, none in rank order, and none in which ranks have shares if any would
+ * be folded.
+ */
 static bool check_refused(void)
 {
 	struct rar_place place = { .size = 4 };
@@ -325,8 +432,13 @@ static bool check_refused(void)
 	u32 i;
 
 	for (i = 0; i < RAR_COLLECTIVE_NR; i++)
-		CHECK(i == RAR_ALLREDUCE || rar_ring_plan(&plan, &place, i, mode, 0) == -EOPNOTSUPP,
+		CHECK(!rar_ring_plan(&plan, &place, i, mode, 0) ==
+		      (i == RAR_ALLREDUCE || i == RAR_REDUCE_SCATTER || i == RAR_ALLGATHER),
 		      "collective %u", i);
+	place.size = 6;
+	for (i = 0; i < RAR_COLLECTIVE_NR; i++)
+		CHECK(!rar_ring_plan(&plan, &place, i, mode, 0) == (i == RAR_ALLREDUCE),
+		      "collective %u of 6 ranks", i);
 	CHECK(rar_ring_plan(&plan, &place, RAR_ALLREDUCE, mode | RAR_OPF_IN_ORDER, 0) == -EOPNOTSUPP,
 	      "in order");
 	place.size = 1;
@@ -368,7 +480,7 @@ static bool caught(void)
 	bool good;
 
 	quiet = true;
-	good = check_sizes(9);
+	good = check_sizes(9) && check_shares(RAR_REDUCE_SCATTER) && check_shares(RAR_ALLGATHER);
 	quiet = false;
 	reset();
 	return !good;
@@ -382,6 +494,8 @@ int main(void)
 	reset();
 	tap_ok(check_sizes(SIZES), "sizes_2_to_%u", SIZES);
 	tap_ok(check_drawn(), "sizes_drawn_to_%u", MAX);
+	tap_ok(check_shares(RAR_REDUCE_SCATTER), "reduce_scatter");
+	tap_ok(check_shares(RAR_ALLGATHER), "all_gather");
 	tap_ok(check_refused(), "nothing_else_goes_so");
 	there = mut_same_number;
 	tap_ok(caught(), "mutant_same_number__caught");

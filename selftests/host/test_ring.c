@@ -406,10 +406,9 @@ static bool test_refused(u32 size)
 		CHECK(s.plan(plan, &place, w->collective, RAR_OPF_IN_ORDER, 0) ==
 		      (w->rounds == 2 ? 0 : -EOPNOTSUPP), &r);
 		CHECK(s.plan(plan, &place, w->collective, DIRECT, 0) ==
-		      (w->rounds == 2 || (w->rooted && !w->adds) ?
-		       0 : -EOPNOTSUPP), &r);
+		      (w->rounds == 2 || !w->adds ? 0 : -EOPNOTSUPP), &r);
 		CHECK(s.plan(plan, &place, w->collective, DOUBLING, 0) ==
-		      (w->rounds == 2 || w->rooted ? 0 : -EOPNOTSUPP), &r);
+		      (w->rounds == 2 || w->rooted || w->exact ? 0 : -EOPNOTSUPP), &r);
 		CHECK(s.plan(plan, &place, w->collective, DOUBLING | RAR_OPF_IN_ORDER, 0) ==
 		      -EOPNOTSUPP, &r);
 		CHECK(s.plan(plan, &place, w->collective, RAR_WAY_NR << 12, 0) == -EOPNOTSUPP, &r);
@@ -513,6 +512,30 @@ static bool test_rooted(u32 size)
 	return true;
 }
 
+static bool is_share(struct rar_span span, struct rar_span of, u32 size, u32 rank)
+{
+	return span.len == of.len / size && span.off == of.off + rank * span.len;
+}
+
+/* A share of the contribution, or of the sum, of an all-reduce by doubling. */
+static bool check_shares(const struct rar_place *place, u64 bytes)
+{
+	struct rar_span given, got;
+	struct rar_plan plan = {};
+	struct rar_ring r = {};
+
+	s.plan(&plan, place, RAR_ALLREDUCE, DOUBLING, 0);
+	given = s.given(&plan, bytes);
+	got = s.got(&plan, bytes);
+	CHECK(!s.plan(&plan, place, RAR_ALLGATHER, DOUBLING, 0) && plan.doubling, &r);
+	CHECK(is_share(s.given(&plan, bytes), given, place->size, place->rank), &r);
+	CHECK(s.got(&plan, bytes).off == got.off && s.got(&plan, bytes).len == bytes, &r);
+	CHECK(!s.plan(&plan, place, RAR_REDUCE_SCATTER, DOUBLING, 0) && plan.doubling, &r);
+	CHECK(s.given(&plan, bytes).off == given.off && s.given(&plan, bytes).len == bytes, &r);
+	CHECK(is_share(s.got(&plan, bytes), got, place->size, place->rank), &r);
+	return true;
+}
+
 /*
  * Doubling: one buffer holds all arrivals, all partial sums and the sum, each in a place of its own.
  * The stages begin where the contribution lies, and end where the sum lies.
@@ -554,6 +577,8 @@ static bool test_doubling(u32 size)
 			}
 			CHECK(!rar_ring_owed(&r, RAR_NEXT).used, &r);
 			CHECK(s.injects(plan, RAR_AG, n + plan->stages.first), &r);
+			if (!check_shares(&place, size * (bytes & ~7ULL)))
+				return false;
 		}
 	return true;
 }

@@ -145,15 +145,53 @@ static uint32_t half(const struct rar_job *j, uint32_t pairs, uint32_t at, uint3
 	return element(j, at + pairs, i);
 }
 
+static bool few_hops(const struct rar_job *j)
+{
+	return j->ring->schedule == RAR_DOUBLING || j->ring->schedule == RAR_AUTO;
+}
+
+/* The longest operation by doubling, bytes. By halving goes all that is longer than 8 bytes. */
+static uint32_t doubling_most(const struct rar_job *j)
+{
+	return getenv("RAR_HALVING_BYTES") ? 8 : rar_doubling_bytes(j->ring->size);
+}
+
+/* Does a reduce-scatter with short shares go by doubling? */
+static bool shares_doubled(const struct rar_job *j)
+{
+	uint32_t n = j->ring->size, share = n & (n - 1) ? 1024 : 512;
+
+	return few_hops(j) && j->collective == RAR_REDUCE_SCATTER && n > 3 &&
+	       j->count * 4 <= n * share && j->count * 4 <= doubling_most(j);
+}
+
 /* By halving the same sums are added as by doubling. */
 static bool doubled(const struct rar_job *j)
 {
 	uint32_t n = j->ring->size;
 	bool sum = j->collective == RAR_ALLREDUCE && !directly(j);
 
-	return (j->ring->schedule == RAR_DOUBLING || j->ring->schedule == RAR_AUTO) &&
-	       (((sum || j->collective == RAR_REDUCE) && j->count * 4 <= rar_doubling_bytes(n)) ||
-		(sum && j->count * 4 <= rar_halving_bytes(n)));
+	if (few_hops(j) && (sum || j->collective == RAR_REDUCE) &&
+	    j->count * 4 <= doubling_most(j))
+		return true;
+	return shares_doubled(j) || (few_hops(j) && sum && j->count * 4 <= rar_halving_bytes(n));
+}
+
+/* Does a longer reduce-scatter go by halving? */
+static bool halved(const struct rar_job *j)
+{
+	uint32_t n = j->ring->size;
+
+	return few_hops(j) && j->collective == RAR_REDUCE_SCATTER && n > 1 && !(n & (n - 1)) &&
+	       j->count * 4 <= rar_halving_bytes(n);
+}
+
+/* The sum of every @step-th rank from @at on, element @i, by halving: by the higher bits first. */
+static uint32_t every(const struct rar_job *j, uint32_t at, uint32_t step, uint32_t i)
+{
+	if (step == j->ring->size)
+		return element(j, at, i);
+	return add(j, every(j, at, 2 * step, i), every(j, at + step, 2 * step, i));
 }
 
 static uint32_t wanted(const struct rar_job *j, uint32_t i)
@@ -164,6 +202,8 @@ static uint32_t wanted(const struct rar_job *j, uint32_t i)
 		;
 	if (doubled(j))
 		return half(j, n - cores, 0, cores, i);
+	if (halved(j))
+		return every(j, 0, 1, i);
 
 	if (j->collective == RAR_BROADCAST)
 		return element(j, j->root, i);

@@ -656,13 +656,13 @@ static void print_report(void)
 			rto = shared->report[r].info.rto_us;
 	}
 	rar_print_boxes(info);
-	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u direct=%d doubling=%d halving=%d rails=%u hash=%016llx\n",
+	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u direct=%d doubling=%d halving=%d gather=%d scatter=%d rails=%u hash=%016llx\n",
 	       opt.ring.size, shared->nops * rounds, info->payload, info->mtu, info->mtu_rank,
 	       info->rx_path, (long long)shared->ingress, (long long)shared->encap,
 	       (unsigned long long)shared->best_us, (unsigned long long)shared->total_us,
 	       (unsigned long long)shared->bytes * rounds, (unsigned long long)retrans, rto,
 	       info->hosts, (int)info->direct_bytes, (int)info->doubling_bytes,
-	       (int)info->halving_bytes, info->rails,
+	       (int)info->halving_bytes, (int)info->gather_bytes, (int)info->scatter_bytes, info->rails,
 	       (unsigned long long)rar_hash(1, shared->hash, shared->nops * sizeof(uint64_t)));
 }
 

@@ -96,7 +96,7 @@ def check_figures(ring):
     info = ring.fd[1].getsockopt(SOL_RAR, RAR_INFO, 1024)
     posted, complete, _, sent, received, packets = struct.unpack_from("=6Q", info, 64)
     to, back = m["links"]
-    result(len(info) == 672 and to["rails"] == 1 and
+    result(len(info) == 680 and to["rails"] == 1 and
            (m["group"], m["rank"], m["size"], m["state"], m["holder"]) ==
            (ring.group, 1, N, "run", "socket"), "a member that runs")
     result(m["ops_posted"] == posted == 3 and m["ops_complete"] == complete == 3 and

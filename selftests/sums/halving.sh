@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Recursive halving of all-reduces that are too long for doubling: the bits are those of doubling, in
+# Recursive halving of all-reduces that are too long for doubling, and of reduce-scatters and
+# all-gathers: the bits of an all-reduce are those of doubling, in
 # groups of any size, in any mode; lost packets are sent again; a rank that dies or falls silent is
 # named, and so is a path that became narrow.
 . "$(dirname "$0")/../lib/lib.sh"
@@ -21,6 +22,10 @@ matrix()
 	result $? "8 ranks: up to 128 KiB"
 	[ "$(halving 16)" = 262144 ]
 	result $? "16 ranks: up to 256 KiB"
+	[ "$(shares 16)" = "262144 262144" ]
+	result $? "16 ranks: all-gathers and reduce-scatters, too"
+	[ "$(shares 6)" = "6144 6144" ]
+	result $? "6 ranks: all-gathers and reduce-scatters by doubling, up to 1 KiB for each rank"
 	check "N=8, by default" ring -n 8 -2 -t f32 -c "$lengths" -z cior -p 4
 	topo_sysctl halving_bytes=2000000
 	for n in 2 3 4 5 8 16; do
@@ -43,6 +48,12 @@ matrix()
 halving()
 {
 	out=$(ring -n "$1" -2 -t f32 -c 1) && word halving
+}
+
+# The longest all-gather, and reduce-scatter, that takes few hops
+shares()
+{
+	out=$(ring -n "$1" -2 -t f32 -c 1) && echo "$(word gather) $(word scatter)"
 }
 
 same_bits()
@@ -81,7 +92,9 @@ lossy()
 		all loss 1% duplicate 2% delay 500us 500us reorder 25%
 	END
 	check "N=16, in any order, with losses" ring -n 16 -2 -t f32 -c 20000 -p 8 -r 4 -z cior
+	topo_sysctl direct_bytes=8
 	check "every collective" env RAR_HALVING_BYTES=2000000 coll -2 -N rar short
+	topo_sysctl direct_bytes=0
 }
 
 # Long links: 4 ranks and 128 KiB take 4 hops, and not 6.
@@ -116,13 +129,13 @@ killed()
 need_module
 topo_up 16 || skip_all "no network namespaces"
 if modprobe -q sch_netem; then
-	plan 40
+	plan 42
 	matrix
 	same_bits
 	lossy
 	long_links
 else
-	plan 27
+	plan 29
 	matrix
 	same_bits
 fi

@@ -98,7 +98,8 @@ SETTINGS = {
     "direct_bytes": ("direct_bytes", "RAR_AUTO and RAR_DOUBLING, at rank 0: operations of more "
                                      "bytes go by the ring"),
     "halving_bytes": ("halving_bytes", "RAR_AUTO and RAR_DOUBLING, at rank 0: longer "
-                                       "all-reduces of up to so many bytes go by halving"),
+                                       "all-reduces, all-gathers and reduce-scatters of up to "
+                                       "so many bytes go by halving"),
     "xdp_mirror": ("xdp_mirror", "1: packet sockets, such as those of tcpdump, see the packets "
                                  "that XDP takes and sends"),
     "strict": ("strict", "1: every packet passes all of netfilter"),

@@ -358,6 +358,12 @@ void rar_buf_free(struct rar_buf *buf)
 	buf->linear = NULL;
 }
 
+void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len)
+{
+	*len = sim_set.numbers ? want : min_t(u32, want, sizeof(nowhere));
+	return sim_set.numbers ? buf->linear + off : nowhere;
+}
+
 void rar_cursor_find(struct rar_cursor *cursor, u64 off)
 {
 	cursor->off = 0;

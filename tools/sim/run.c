@@ -128,13 +128,7 @@ static enum rar_wire_way way(const struct rar_member *m)
 {
 	switch (sim_set.schedule) {
 	case RAR_AUTO:
-		if (sim_set.bytes < m->direct.below && sim_set.collective != RAR_REDUCE)
-			return RAR_WAY_DIRECT;
-		if (sim_set.bytes < m->direct.doubling_below)
-			return RAR_WAY_DOUBLING;
-		if (sim_set.bytes < m->direct.halving_below && sim_set.collective == RAR_ALLREDUCE)
-			return RAR_WAY_HALVING;
-		break;
+		return rar_choice_way(m, sim_set.collective, false, sim_set.bytes);
 	case RAR_DIRECT:
 		return RAR_WAY_DIRECT;
 	case RAR_DOUBLING:
@@ -151,14 +145,15 @@ static struct rar_operation *new_op(struct sim_rank *rank)
 		.count = sim_set.bytes / 8, .mode = rar_way_mode(way(m)),
 	};
 	struct rar_operation *op;
+	struct rar_span given;
 	struct rar_plan plan;
-	u64 i, off;
+	u64 i;
 
 	rar_ring_plan(&plan, &m->place, fingerprint.collective, fingerprint.mode,
 		      sim_set.root);
 	op = rar_op_alloc(m, fingerprint.mode, sim_set.bytes,
 			  rar_plan_room(&plan, sim_set.bytes, m->payload));
-	off = rar_plan_given(&plan, sim_set.bytes).off;
+	given = rar_plan_given(&plan, sim_set.bytes);
 	if (rar_op_schedule(op, &fingerprint, m->payload, &m->place)) {
 		fprintf(stderr, "sim: the operation cannot be cut\n");
 		exit(2);
@@ -168,8 +163,8 @@ static struct rar_operation *new_op(struct sim_rank *rank)
 		sim_ring = op->ring;
 	if (sim_set.collective == RAR_BROADCAST && m->rank != sim_set.root)
 		return op;
-	for (i = 0; i < sim_set.bytes / 8 && sim_set.numbers; i++)
-		((u64 *)(op->buf.linear + off))[i] = sim_number(m->rank, i);
+	for (i = 0; i < given.len / 8 && sim_set.numbers; i++)
+		((u64 *)(op->buf.linear + given.off))[i] = sim_number(m->rank, i);
 	return op;
 }
 
@@ -187,20 +182,36 @@ static void post(struct sim_rank *rank)
 	}
 }
 
+/* Element @i of what a rank gets. */
+static u64 wanted(u32 rank, u64 i)
+{
+	u64 share = sim_set.bytes / 8 / sim_set.ranks, sum = 0;
+	u32 r;
+
+	switch (sim_set.collective) {
+	case RAR_BROADCAST:
+		return sim_number(sim_set.root, i);
+	case RAR_ALLGATHER:
+		return sim_number(i / share, i % share);
+	case RAR_REDUCE_SCATTER:
+		i += rank * share;
+		break;
+	}
+	for (r = 0; r < sim_set.ranks; r++)
+		sum += sim_number(r, i);
+	return sum;
+}
+
 static void check(struct sim_rank *rank, const struct rar_operation *op)
 {
-	const u64 *got = op->buf.linear + rar_plan_got(&op->ring.plan, op->bytes).off;
-	u64 i, sum;
-	u32 r;
+	struct rar_span got = rar_plan_got(&op->ring.plan, op->bytes);
+	const u64 *sums = op->buf.linear + got.off;
+	u64 i;
 
 	if (sim_set.collective == RAR_REDUCE && rank->m.rank != sim_set.root)
 		return;
-	for (i = 0; i < sim_set.bytes / 8; i++) {
-		for (r = 0, sum = 0; r < sim_set.ranks; r++)
-			if (sim_set.collective != RAR_BROADCAST || r == sim_set.root)
-				sum += sim_number(r, i);
-		sim_got.wrong += got[i] != sum;
-	}
+	for (i = 0; i < got.len / 8; i++)
+		sim_got.wrong += sums[i] != wanted(rank->m.rank, i);
 }
 
 /* The first operation of a rank, if its user may read it. */

@@ -18,7 +18,7 @@ static const char usage[] =
 "  -b, --bytes SIZE      of an operation, a multiple of 8; k, M, G (1M)\n"
 "      --schedule NAME   ring, direct (up to 16 ranks), doubling or halving, for any length;\n"
 "                        auto: as RAR_AUTO chooses (ring)\n"
-"      --collective NAME allreduce, broadcast or reduce (allreduce)\n"
+"      --collective NAME allreduce, broadcast, reduce, reduce_scatter or allgather (allreduce)\n"
 "      --root RANK       of a broadcast or reduction (0)\n"
 "  -r, --ops N           operations, each of which begins when all ranks have the last sum (5)\n"
 "  -f, --fold N          N of the ranks stand for all of them: N divides the number of ranks,\n"
@@ -216,7 +216,8 @@ static const char * const schedules[RAR_SCHEDULE_NR] = {
 
 static const char * const collectives[RAR_COLLECTIVE_NR] = {
 	[RAR_ALLREDUCE] = "allreduce", [RAR_BROADCAST] = "broadcast",
-	[RAR_REDUCE] = "reduce",
+	[RAR_REDUCE] = "reduce", [RAR_REDUCE_SCATTER] = "reduce_scatter",
+	[RAR_ALLGATHER] = "allgather",
 };
 
 /* The number of a name, of which some numbers have none. */
@@ -235,10 +236,13 @@ static void check_schedule(void)
 {
 	if (sim_set.schedule == RAR_DIRECT && sim_set.ranks > RAR_GATHER_RANKS)
 		die("this schedule is for %u ranks at most", RAR_GATHER_RANKS);
-	if (sim_set.schedule == RAR_DIRECT && sim_set.collective == RAR_REDUCE)
-		die("no reduction goes directly");
-	if (sim_set.halving && sim_set.collective != RAR_ALLREDUCE)
-		die("only an all-reduce goes by halving");
+	if (sim_set.schedule == RAR_DIRECT && (sim_set.collective == RAR_REDUCE ||
+					       sim_set.collective == RAR_REDUCE_SCATTER))
+		die("no %s goes directly", collectives[sim_set.collective]);
+	if (sim_set.halving && !rar_ring_halves(sim_set.ranks, sim_set.collective))
+		die("%u ranks do not go by halving here", sim_set.ranks);
+	if (sim_parts() && sim_set.bytes % (8 * sim_set.ranks))
+		die("bytes must be a multiple of 8 for each rank");
 	if (sim_set.root >= sim_set.ranks)
 		die("no rank %u", sim_set.root);
 	if ((sim_set.schedule || sim_set.collective != RAR_ALLREDUCE) &&

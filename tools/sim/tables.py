@@ -188,6 +188,30 @@ def table_halving(sim):
     print(f"   need: 1.6 at most: {worst:.2f}: {'PASS' if worst <= 1.6 else 'FAIL'}")
 
 
+def table_shares(sim):
+    """All-gather, by ranks and the bytes of each: the time by the ring, and of the others how much
+    less that is: by doubling, by halving (2^k ranks), and the way of RAR_AUTO. A reduce-scatter takes
+    the same packets the other way"""
+    sizes = (8, 256, 512, 1024, 4096, 16384)
+    widths = (6, *(9, 5, 5, 6) * len(sizes))
+    row(("ranks", *(cell for size in sizes for cell in (f"{size}", "dbl", "hlv", "auto"))),
+        widths)
+    worst = 1
+    for n in (3, 4, 6, 8, 16, 20, 64, 256):
+        cells = [n]
+        for size in sizes:
+            ways = ("ring", "doubling", "auto", *(("halving",) if n & (n - 1) == 0 else ()))
+            us = {way: simulate(sim, f"{BASE} -n {n} -b {n * size} -r 3 --collective allgather "
+                                     f"--schedule {way}")["us"]
+                  for way in ways if way != "doubling" or n * size <= 64 << 10}
+            worst = max(worst, us["auto"] / us["ring"])
+            cells += [human(us["ring"]), *(f"{us['ring'] / us[way]:.1f}" if way in us else "-"
+                                           for way in ("doubling", "halving", "auto"))]
+        row(cells, widths)
+    print(f"   need: RAR_AUTO is never slower than the ring: {worst:.2f}: "
+          f"{'PASS' if worst <= 1.01 else 'FAIL'}")
+
+
 def table_choice(sim):
     """Short operations: the way of RAR_AUTO; if another is faster, its time / the time of that way"""
     sizes = (8, 1 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10)
@@ -260,7 +284,7 @@ def table_wire(sim):
 
 
 TABLES = {"wire": table_wire, "time": table_time, "depth": table_depth,
-          "halving": table_halving, "choice": table_choice, "slow": table_slow,
+          "halving": table_halving, "shares": table_shares, "choice": table_choice, "slow": table_slow,
           "loss": table_loss, "join": table_join, "window": table_window}
 
 

@@ -276,25 +276,27 @@ enum rar_collective {
  * @RAR_DIRECT:   RAR_BY_RANKS, but for an all-reduce, or barrier, of up to 8 KiB in a group of
  *                up to 16 ranks each rank sends what it contributes straight to every other
  *                rank, and adds what all have sent: a single hop. So does the root of a
- *                broadcast. Every rank must reach every other rank at the address that
- *                RAR_PEERS tells.
+ *                broadcast, and each rank with its share of an all-gather. Every rank must reach
+ *                every other rank at the address that RAR_PEERS tells.
  * @RAR_DOUBLING: RAR_BY_RANKS, but a short all-reduce, reduction to a root, or barrier goes by
  *                recursive doubling, and a short broadcast by a tree, up to 8 to 64 KiB, as N is
  *                (doubling_bytes of struct rar_info): the hops are log2 N, or that rounded down
  *                and two more, in a group of any size. A longer all-reduce may go by recursive
- *                halving, in twice as many hops (halving_bytes). Every rank must reach about
- *                log2 N others at the addresses that RAR_PEERS tells.
+ *                halving, in twice as many hops (halving_bytes). All-gathers and reduce-scatters
+ *                take as many hops as doubling (gather_bytes, scatter_bytes). Every rank must
+ *                reach about log2 N others at the addresses that RAR_PEERS tells.
  * @RAR_SCHEDULE_NR: number of schedules
  *
  * The schedule decides the order of the additions, and so the bits of floating point
  * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host. RAR_DIRECT gives
  * the bits of RAR_BY_RANKS. With RAR_DOUBLING the sum of the lower half of the ranks and the
  * sum of the upper half are added, and each of them in the same way, whatever the root, and by
- * halving as well. With RAR_AUTO the bits of sums that go directly are those of ranks that add in rank order, whatever the length, and
- * those of the others are as with RAR_DOUBLING. The way of an operation follows from its
- * length and the number of ranks alone, never from a time. But if a pair of ranks cannot reach
- * each other, the bits are as with RAR_BY_RANKS, and direct_bytes and doubling_bytes of struct
- * rar_info tell.
+ * halving as well; but in a reduce-scatter by halving the sums of every other rank are. With
+ * RAR_AUTO the bits of sums that go directly are those of ranks that add in rank order, whatever
+ * the length, and those of the others are as with RAR_DOUBLING. The way of an operation follows
+ * from its length and the number of ranks alone, never from a time. But if a pair of ranks cannot
+ * reach each other, the bits are as with RAR_BY_RANKS, and direct_bytes and doubling_bytes of
+ * struct rar_info tell.
  * RAR_OPF_IN_ORDER, RAR_OPF_EXACT and RAR_OPF_QUANT make it independent of that.
  */
 enum rar_schedule {
@@ -633,8 +635,8 @@ struct rar_box_info {
  *                operation to posting it
  * @cwnd:         link window, chunks
  * @hosts:        number of hosts with RAR_BY_HOSTS, else 0
- * @direct_bytes: bytes of the longest all-reduce or broadcast that is exchanged directly;
- *                RAR_NO_BYTES = none is
+ * @direct_bytes: bytes of the longest all-reduce, broadcast or all-gather that is exchanged
+ *                directly; RAR_NO_BYTES = none is
  * @doubling_bytes: bytes of the longest all-reduce or reduction to a root that goes by doubling,
  *                and of the longest broadcast that goes by a tree; RAR_NO_BYTES = none does
  * @halving_bytes: bytes of the longest all-reduce that goes by halving; RAR_NO_BYTES = none does
@@ -655,8 +657,11 @@ struct rar_box_info {
  * @boxes:        the boxes, in their order
  * @rails:        pairs of addresses by which packets go to the successor; see RAR_RAIL
  * @__pad:        zero
+ * @gather_bytes: bytes of the longest all-gather that takes few hops: directly, by doubling or by
+ *                halving; RAR_NO_BYTES = none does
+ * @scatter_bytes: the same of a reduce-scatter
  *
- * Python: struct "=4I2Q8I10Q2I3Q6IQ2I2Q64s4I352sI4x", with RAR_MAX_BOXES of
+ * Python: struct "=4I2Q8I10Q2I3Q6IQ2I2Q64s4I352sI4x2I", with RAR_MAX_BOXES of
  * struct rar_box_info before @rails
  */
 struct rar_info {
@@ -708,6 +713,8 @@ struct rar_info {
 	struct rar_box_info boxes[RAR_MAX_BOXES];
 	__u32	rails;
 	__u32	__pad;
+	__u32	gather_bytes;
+	__u32	scatter_bytes;
 };
 
 /**

@@ -10,7 +10,8 @@
  * ranks, are added at once.
  *
  * By doubling (ring/doubling.c) two blocks of the buffer are added into a
- * third, chunk by chunk.
+ * third, chunk by chunk. All-gathers by doubling are ORed: each byte is that of
+ * one rank, and zero at the others.
  *
  * What is added stays as it is, because packets may still have to be built from
  * it. For the same reason the buffer is always memory of the kernel. An
@@ -104,6 +105,15 @@ static void end(struct rar_member *m, struct adder *a, u32 chunks)
 		rar_mib_add(m->rn, ReduceScalar, chunks);
 }
 
+/* Where a span of the buffer lies in a tensor of the user's: a share, or all. */
+static struct rar_span in_user(const struct rar_operation *op,
+			       struct rar_span span)
+{
+	if (span.len < op->bytes)
+		return rar_plan_share(&op->ring.plan, op->bytes);
+	return (struct rar_span) { .len = op->bytes };
+}
+
 /**
  * rar_gather_end() - put the sum into the user's memory, if this rank gets it
  * @op: gathered and pinned, complete; the user does not know yet
@@ -115,15 +125,42 @@ void rar_gather_end(const struct rar_operation *op)
 {
 	struct rar_span got = rar_plan_got(&op->ring.plan, op->bytes);
 	struct rar_cursor sum = { .buf = op->sums };
-	u64 at;
+	u64 to = in_user(op, got).off, at;
 	u32 n;
 
 	for (at = 0; at < got.len; at += n) {
 		const void *part = rar_cursor_at(&sum, got.off + at, &n);
 
 		n = min_t(u64, n, got.len - at);
-		rar_buf_write(&op->buf, at, part, n);
+		rar_buf_write(&op->buf, to + at, part, n);
 	}
+}
+
+static void clear(struct rar_operation *op, u64 from, u64 to)
+{
+	void *part;
+	u32 n;
+
+	for (; from < to; from += n) {
+		part = rar_buf_span(op->own, from, to - from, &n);
+		memset(part, 0, n);
+	}
+}
+
+/**
+ * rar_gather_clear() - contribute zeros beside this rank's share
+ * @op: an all-gather by doubling, not posted
+ *
+ * Process context.
+ */
+void rar_gather_clear(struct rar_operation *op)
+{
+	struct rar_span own = rar_plan_given(&op->ring.plan, op->bytes);
+	u64 first;
+
+	first = own.off - rar_plan_share(&op->ring.plan, op->bytes).off;
+	clear(op, first, own.off);
+	clear(op, own.off + own.len, first + op->bytes);
 }
 
 /**
@@ -135,13 +172,14 @@ void rar_gather_end(const struct rar_operation *op)
 void rar_gather_give(struct rar_operation *op)
 {
 	const struct rar_buf *from = op->apart ? &op->src : &op->buf;
-	u64 own = rar_plan_given(&op->ring.plan, op->bytes).off, at;
+	struct rar_span own = rar_plan_given(&op->ring.plan, op->bytes);
+	u64 first = op->apart ? 0 : in_user(op, own).off, at;
 	u32 n;
 
-	for (at = 0; at < op->bytes; at += n) {
-		void *to = rar_buf_span(op->own, own + at, op->bytes - at, &n);
+	for (at = 0; at < own.len; at += n) {
+		void *to = rar_buf_span(op->own, own.off + at, own.len - at, &n);
 
-		rar_buf_read(from, at, to, n);
+		rar_buf_read(from, first + at, to, n);
 	}
 }
 

@@ -9,6 +9,7 @@
 struct rar_member;
 struct rar_operation;
 
+void rar_gather_clear(struct rar_operation *op);
 void rar_gather_give(struct rar_operation *op);
 void rar_gather_end(const struct rar_operation *op);
 void rar_gather_add(struct rar_member *m, struct rar_operation *op);

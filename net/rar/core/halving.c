@@ -8,10 +8,28 @@ static u32 half(u32 n)
 	return n - n / 2;
 }
 
+/* The stage of recursive doubling that has the pair of a stage; or back. */
+static u32 turned(const struct rar_plan *plan, u32 stage)
+{
+	return plan->scatters && plan->gathers ? stage :
+						 plan->stages.n - 1 - stage;
+}
+
+/**
+ * rar_halving_pair() - find a rank's peer in a stage
+ * @ring:  by halving
+ * @stage: less than @ring->plan.stages.n
+ */
+struct rar_stage rar_halving_pair(const struct rar_ring *ring, u32 stage)
+{
+	return rar_stage(&ring->plan.stages, turned(&ring->plan, stage));
+}
+
 /* Has a rank the second half after a halving? */
 static bool is_upper(const struct rar_ring *ring, u32 halving)
 {
-	return rar_stages_core(&ring->plan.stages) >> halving & 1;
+	return rar_stages_core(&ring->plan.stages) >>
+	       turned(&ring->plan, halving) & 1;
 }
 
 /**
@@ -78,14 +96,31 @@ static u32 arrivals(const struct rar_ring *ring, u32 halving)
 
 /**
  * rar_halving_total() - count the numbers that chunks have
- * @st:     stages of the rank
+ * @plan:   of the rank
  * @chunks: of the tensor, at least 1
  *
  * Return: at most 3 * @chunks and one for each stage.
  */
-u32 rar_halving_total(const struct rar_stages *st, u32 chunks)
+u32 rar_halving_total(const struct rar_plan *plan, u32 chunks)
 {
-	return after(st, chunks, rar_halving_stages(st));
+	const struct rar_stages *st = &plan->stages;
+
+	return plan->scatters ? after(st, chunks, rar_halving_stages(st)) :
+				chunks;
+}
+
+/**
+ * rar_halving_slot() - the room that each number of a chunk has in the buffer
+ * @share:   bytes of a rank's share, or of the tensor if it has no shares
+ * @payload: bytes of a chunk
+ *
+ * Return: bytes, no fewer than a chunk has.
+ */
+u32 rar_halving_slot(u64 share, u32 payload)
+{
+	if (share > payload)
+		return payload;
+	return (share + RAR_BLOCK_ALIGN - 1) & ~(u64)(RAR_BLOCK_ALIGN - 1);
 }
 
 /*
@@ -173,14 +208,19 @@ u32 rar_halving_nth(const struct rar_ring *ring, u32 chunk)
  * @ring:  by halving
  * @chunk: its first number, less than @ring->nchunks
  *
+ * The last chunk of a share may be short, so no run goes beyond.
+ *
  * Return: the number after the last one that it may have; @chunk if no chunk
  * has that number.
  */
 u32 rar_halving_end(const struct rar_ring *ring, u32 chunk)
 {
+	u32 share = rar_halving_share(ring), nth;
 	struct area area = area_of(ring, chunk);
 
-	return max(area.begin + area.has.n, chunk);
+	nth = area.has.first + chunk - area.begin;
+	return max(min(area.begin + area.has.n, chunk + share - nth % share),
+		   chunk);
 }
 EXPORT_SYMBOL_GPL(rar_halving_end);
 
@@ -193,12 +233,18 @@ EXPORT_SYMBOL_GPL(rar_halving_end);
 void rar_halving_chunk(const struct rar_ring *ring, u32 chunk,
 		       struct rar_chunk *c)
 {
-	bool last = rar_halving_nth(ring, chunk) + 1 == ring->cpb;
+	u32 share = rar_halving_share(ring), nth, at;
 
+	nth = rar_halving_nth(ring, chunk);
+	at = nth % share;
 	c->block = area_of(ring, chunk).block;
-	c->off = (u64)chunk * ring->payload;
-	c->len = last ? ring->bytes - (u64)(ring->cpb - 1) * ring->payload :
-			ring->payload;
+	if (c->block)
+		c->off = (u64)chunk * rar_halving_slot(ring->block,
+						       ring->payload);
+	else
+		c->off = nth / share * ring->block + (u64)at * ring->payload;
+	c->len = at + 1 < share ? ring->payload :
+				  ring->block - (u64)at * ring->payload;
 }
 
 /**
@@ -223,7 +269,7 @@ static u32 halving_back(const struct rar_ring *ring, u32 first, u32 n)
 	u32 halvings = rar_halving_stages(&ring->plan.stages), i;
 	struct rar_range range;
 
-	for (i = 0; i < halvings; i++) {
+	for (i = 0; i < halvings && ring->plan.gathers; i++) {
 		range = rar_halving_gives(ring, i);
 		if (first >= range.first &&
 		    first + n <= range.first + range.n)
@@ -290,11 +336,14 @@ u32 rar_halving_link(const struct rar_stages *st, u32 stage)
  */
 u32 rar_halving_owed(const struct rar_ring *ring, u32 link)
 {
-	u32 pair = has_pair(&ring->plan.stages);
+	u32 pair = has_pair(&ring->plan.stages), halving, owed = 0;
 
 	if (link < pair)
 		return ring->cpb;
-	link -= pair;
-	return rar_halving_gives(ring, link).n +
-	       rar_halving_keeps(ring, link + 1).n;
+	halving = turned(&ring->plan, link - pair);
+	if (ring->plan.scatters)
+		owed += rar_halving_gives(ring, halving).n;
+	if (ring->plan.gathers)
+		owed += rar_halving_keeps(ring, halving + 1).n;
+	return owed;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Recursive halving and doubling of an all-reduce: each rank adds its share of
- * the tensor, and then gets the sums that the others have made. Pure
- * arithmetic, as core/ring.h; selftests/host also builds it in user space.
+ * the tensor, and then gets the sums that the others have made. A
+ * reduce-scatter ends after the first half, and an all-gather is the second
+ * half. Pure arithmetic, as core/ring.h; selftests/host also builds it in user
+ * space.
  *
  * The stages are those of recursive doubling (core/stages.h), with the same
  * peers, and each sum is made of the same operands in the same order: the bits
@@ -23,6 +25,15 @@
  * A folded rank sends all of its contribution to its neighbour first, and gets
  * all sums from it last.
  *
+ * In a reduce-scatter, and an all-gather, rank r has the r-th share of the
+ * tensor. So that each rank keeps consecutive shares, its own among them, the
+ * pairs of recursive doubling are used in the other order: stage s is that of
+ * the bit log2(size)-1-s. The size is a power of two, so no rank is folded.
+ *
+ *	rank		 0	 1	 2	 3	shares of 0..3
+ *	s = 0, keeps	 0-1	 0-1	 2-3	 2-3	of ranks 0+2, 1+3
+ *	s = 1, keeps	 0	 1	 2	 3	of all four
+ *
  * No chunk waits for another one: each goes through the stages by itself.
  *
  * The chunks have numbers, in this order: those of the tensor (the contribution
@@ -32,7 +43,7 @@
  * tensor's. A chunk of the tensor that this rank has given away is overwritten
  * by its sum, which proves that the peer had it. So nothing is overwritten that
  * may have to be sent again. A partial sum has other numbers at its peer, see
- * rar_halving_there().
+ * rar_halving_there(). In an all-gather only the tensor has numbers.
  *
  * Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective
  * Communication Operations in MPICH", 2005, section 4.5.
@@ -60,7 +71,15 @@ static inline u32 rar_halving_stages(const struct rar_stages *st)
 	return st->n - 2 * rar_halving_first(st);
 }
 
-u32 rar_halving_total(const struct rar_stages *st, u32 chunks);
+/* The chunks of a share; of the tensor, if ranks have none. */
+static inline u32 rar_halving_share(const struct rar_ring *ring)
+{
+	return ring->cpb / ring->plan.shares;
+}
+
+struct rar_stage rar_halving_pair(const struct rar_ring *ring, u32 stage);
+u32 rar_halving_slot(u64 share, u32 payload);
+u32 rar_halving_total(const struct rar_plan *plan, u32 chunks);
 struct rar_range rar_halving_keeps(const struct rar_ring *ring, u32 halving);
 struct rar_range rar_halving_gives(const struct rar_ring *ring, u32 halving);
 u32 rar_halving_partial(const struct rar_ring *ring, u32 stage, u32 nth);

@@ -5,6 +5,7 @@
 #include <linux/workqueue.h>
 
 #include "core/buf.h"
+#include "core/gather.h"
 #include "core/halving.h"
 #include "core/keyed.h"
 #include "core/mem.h"
@@ -456,6 +457,10 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 	op->run_max = run_max(op);
 	op->fingerprint = *fingerprint;
 	op->kind = rar_op_kind(fingerprint);
+	if (op->ring.plan.doubling && !op->ring.plan.scatters) {
+		op->kind = rar_reduce_kind(RAR_U8, RAR_BOR);
+		rar_gather_clear(op);
+	}
 	/* The codec divides sums of integers that stand for floats. */
 	op->divisor = fingerprint->redop == RAR_AVG && op->kind->div_gen ? place->size : 0;
 	op->lead.kind = op->ring.lead ? rar_reduce_kind(RAR_U8, RAR_MAX) : NULL;

@@ -59,6 +59,29 @@ static void set_phase(struct rar_plan *plan, enum rar_phase phase, u32 starts, u
 	plan->ends[phase] = ends;
 }
 
+/* Has each rank a share of the tensor? */
+bool rar_ring_shares(u8 collective)
+{
+	return collective == RAR_REDUCE_SCATTER || collective == RAR_ALLGATHER;
+}
+
+/* A plan without phases. */
+static void plan_begin(struct rar_plan *plan, const struct rar_place *place,
+		       u8 collective)
+{
+	bool shares = rar_ring_shares(collective);
+
+	*plan = (struct rar_plan) {
+		.parts = 1,
+		.shares = shares ? place->size : 1,
+		.share = shares ? place->rank : 0,
+		.scatters = collective != RAR_ALLGATHER,
+		.gathers = collective != RAR_REDUCE_SCATTER,
+	};
+	set_phase(plan, RAR_RS, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
+	set_phase(plan, RAR_AG, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
+}
+
 /* All-reduce by hosts, see ring.h. */
 static void plan_hosts(struct rar_plan *plan, const struct rar_place *at)
 {
@@ -97,8 +120,8 @@ static void plan_doubling(struct rar_plan *plan)
 }
 
 /*
- * An all-reduce by halving, see ring.h: the contribution, and then the sums,
- * lie where the buffer begins.
+ * By halving, see ring.h: the contribution, and then the sums, lie where the
+ * buffer begins.
  */
 static void plan_halving(struct rar_plan *plan)
 {
@@ -136,12 +159,27 @@ bool rar_ring_reduces(u8 collective)
 static bool goes_directly(u8 collective)
 {
 	return collective == RAR_ALLREDUCE || collective == RAR_BARRIER ||
-	       collective == RAR_BROADCAST;
+	       collective == RAR_BROADCAST || collective == RAR_ALLGATHER;
 }
 
 static bool doubles(u8 collective)
 {
-	return goes_directly(collective) || collective == RAR_REDUCE;
+	return goes_directly(collective) || collective == RAR_REDUCE ||
+	       rar_ring_shares(collective);
+}
+
+/**
+ * rar_ring_halves() - can a collective go by halving?
+ * @size:       ranks, at least 1
+ * @collective: may be anything
+ *
+ * Ranks that are folded would send and get all of the tensor, so where each
+ * rank has a share the size must be a power of two.
+ */
+bool rar_ring_halves(u32 size, u8 collective)
+{
+	return collective == RAR_ALLREDUCE ||
+	       (rar_ring_shares(collective) && !(size & (size - 1)));
 }
 
 /**
@@ -173,7 +211,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	if (!collective || collective >= RAR_COLLECTIVE_NR ||
 	    (ordered && !sums) || way >= RAR_WAY_NR ||
 	    (doubling && (ordered || !doubles(collective))) ||
-	    (halving && (ordered || collective != RAR_ALLREDUCE)) ||
+	    (halving && (ordered || !rar_ring_halves(place->size, collective))) ||
 	    (direct && !goes_directly(collective)))
 		return -EOPNOTSUPP;
 	row = ordered ? &in_order : &rows[collective];
@@ -183,13 +221,12 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		return -EINVAL;
 	direct |= collective == RAR_REDUCE_BY_KEY;
 
-	*plan = (struct rar_plan) { .parts = 1 };
-	set_phase(plan, RAR_RS, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
-	set_phase(plan, RAR_AG, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
+	plan_begin(plan, place, collective);
 	if (place->size == 1)
 		return 0;
 	plan->tree = doubling && collective == RAR_BROADCAST;
-	plan->gathered = gathers || halving || (doubling && !plan->tree);
+	plan->gathered = gathers || halving || (doubling && !plan->tree) ||
+			 (direct && collective == RAR_ALLGATHER);
 	plan->direct = direct || doubling || halving;
 	if (doubling || halving)
 		plan->stages = row->rooted ?
@@ -213,37 +250,58 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	return 0;
 }
 
-static struct rar_span span_of(const struct rar_plan *plan, u64 bytes, u32 block)
+/* The block of a tensor of @bytes of which each block is as long. */
+static struct rar_span span_of(u64 bytes, u32 block)
 {
-	u64 len = plan->exact ? ring_div(bytes, plan->parts) : bytes;
-
 	if (block == RAR_NO_BLOCK)
 		return (struct rar_span) {};
-	return (struct rar_span) { .off = block * len, .len = len };
+	return (struct rar_span) { .off = block * bytes, .len = bytes };
+}
+
+/* This rank's share of a tensor of @bytes; all of it if ranks have none. */
+struct rar_span rar_plan_share(const struct rar_plan *plan, u64 bytes)
+{
+	return span_of(ring_div(bytes, plan->shares), plan->share);
+}
+
+/* This rank's share of a tensor that lies in a span of the buffer. */
+static struct rar_span share_of(const struct rar_plan *plan,
+				struct rar_span tensor)
+{
+	struct rar_span share = rar_plan_share(plan, tensor.len);
+
+	share.off += tensor.off;
+	return share;
 }
 
 /*
- * The part of a tensor of @bytes that this rank contributes: all of it where ranks add,
- * otherwise the block that it sends. Gathered: where the contribution lies in the buffer.
+ * The part of a tensor of @bytes that this rank contributes: all of it where ranks add, otherwise
+ * its share, or all at the root. Gathered: where the contribution lies in the buffer.
  */
 struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes)
 {
-	if (rar_plan_adds(plan) || !rar_plan_travels(plan) || plan->halving)
-		return (struct rar_span) { .len = bytes };
-	return span_of(plan, bytes, plan->starts[RAR_AG]);
+	struct rar_span tensor = { .len = bytes };
+
+	if (rar_plan_travels(plan) && !rar_plan_adds(plan) && !plan->halving &&
+	    !plan->exact)
+		tensor = span_of(bytes, plan->starts[RAR_AG]);
+	return plan->scatters ? tensor : share_of(plan, tensor);
 }
 
 /*
- * The part of a tensor of @bytes that is this rank's result: all, or its complete block.
- * Gathered: the sum.
+ * The part of a tensor of @bytes that is this rank's result: all, its share, or none if only a
+ * root gets the sum. Gathered: where it lies in the buffer.
  */
 struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes)
 {
-	if (plan->gathered)
-		return span_of(plan, bytes, plan->sum);
-	if (rar_plan_has(plan, RAR_AG) || !rar_plan_travels(plan))
-		return (struct rar_span) { .len = bytes };
-	return span_of(plan, bytes, plan->ends[RAR_RS]);
+	struct rar_span tensor = { .len = bytes };
+
+	if (plan->gathered && !plan->halving && !plan->exact)
+		tensor = span_of(bytes, plan->sum);
+	else if (rar_plan_travels(plan) && !rar_plan_has(plan, RAR_AG) &&
+		 !plan->exact)
+		tensor = span_of(bytes, plan->ends[RAR_RS]);
+	return plan->gathers ? tensor : share_of(plan, tensor);
 }
 
 /* The chunks of a tensor, with @payload bytes each: at least one. */
@@ -252,19 +310,28 @@ static u64 chunks_in(u64 bytes, u32 payload)
 	return bytes ? div_up(bytes, payload) : 1;
 }
 
+/* Chunks of a tensor that goes by halving, which is cut into shares first. */
+static u64 halving_chunks(const struct rar_plan *plan, u64 bytes, u32 payload)
+{
+	return chunks_in(ring_div(bytes, plan->shares), payload) * plan->shares;
+}
+
 /*
  * The bytes of the buffer for a tensor of @bytes; gathered: all blocks and the
- * sum. By halving all numbers of chunks have room for @payload bytes.
+ * sum. By halving all numbers of chunks have room for a chunk.
  */
 u64 rar_plan_room(const struct rar_plan *plan, u64 bytes, u32 payload)
 {
-	u64 chunks = chunks_in(bytes, payload);
+	u64 chunks;
 
-	if (plan->halving)
-		return (u64)rar_halving_total(&plan->stages,
-					      min_t(u64, chunks, U32_MAX / 4)) *
-		       payload;
-	return plan->gathered ? bytes * max(plan->parts, plan->sum + 1) : bytes;
+	if (plan->halving) {
+		chunks = halving_chunks(plan, bytes, payload);
+		return (u64)rar_halving_total(plan, min_t(u64, chunks,
+							  U32_MAX / 4)) *
+		       rar_halving_slot(ring_div(bytes, plan->shares), payload);
+	}
+	return plan->gathered && !plan->exact ?
+	       bytes * max(plan->parts, plan->sum + 1) : bytes;
 }
 
 /* --- how an operation is cut --------------------------------------------- */
@@ -292,17 +359,20 @@ static void part_blocks(struct rar_ring *ring)
 static int cut_halving(struct rar_ring *ring, u64 bytes, u32 payload,
 		       const struct rar_plan *plan)
 {
-	u64 chunks = chunks_in(bytes, payload);
+	u64 chunks = halving_chunks(plan, bytes, payload);
+	u64 share = ring_div(bytes, plan->shares);
 
+	if (share * plan->shares != bytes)
+		return -EINVAL;
 	if (chunks > U32_MAX / 8)
 		return -EMSGSIZE;
 	*ring = (struct rar_ring) {
 		.bytes = bytes,
-		.block = bytes,
+		.block = share,
 		.payload = payload,
 		.nblocks = 1,
 		.cpb = chunks,
-		.nchunks = rar_halving_total(&plan->stages, chunks),
+		.nchunks = rar_halving_total(plan, chunks),
 		.plan = *plan,
 	};
 	return 0;
@@ -330,7 +400,7 @@ int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 
 	if (plan->halving)
 		return cut_halving(ring, bytes, payload, plan);
-	if (plan->gathered)
+	if (plan->gathered && !plan->exact)
 		bytes *= plan->parts;
 	block = block_bytes(bytes, plan);
 	if (plan->exact && block * plan->parts != bytes)
@@ -555,7 +625,7 @@ u32 rar_ring_need(const struct rar_ring *ring)
 	if (plan->doubling)
 		return rar_stages_wait(&plan->stages) ? ring->cpb : 0;
 	if (plan->halving)
-		return ring->cpb;
+		return plan->gathers ? ring->cpb : ring->cpb / plan->shares;
 	/* The block that starts here comes back, or never arrives. */
 	if (rar_plan_returns(plan))
 		return ring->nchunks;

@@ -49,21 +49,26 @@
  * No chunk is passed on. So goes a short broadcast; and a short all-reduce, as
  * an all-gather of all contributions: block b is the whole contribution of
  * rank b. Every rank then adds all of them in rank order (core/gather.c), as a
- * single block is added that goes round.
+ * single block is added that goes round. So goes a short all-gather as well, of
+ * which block b is the share of rank b.
  *
  * Doubling: a short all-reduce, or reduction to a root, by recursive doubling,
- * log2(size) stages (core/stages.h). There is a block for the arrival of each
- * stage, and after these a block for each partial sum that this rank makes: as
- * many, and another for the last. Each is as long as the tensor. This rank's
- * partial sum before stage s becomes the peer's arrival of stage s, which the
- * peer adds to its own partial sum before stage s; see ring/doubling.c. In a
- * packet a chunk has the number that it has at the receiver.
+ * log2(size) stages (core/stages.h). With short shares a reduce-scatter goes so
+ * as well, of whose sum each rank takes its share, and an all-gather, in which
+ * a rank contributes its share and zeros, and bits are ORed. There is a block
+ * for the arrival of each stage, and after these a block for each partial sum
+ * that this rank makes: as many, and another for the last. Each is as long as
+ * the tensor. This rank's partial sum before stage s becomes the peer's arrival
+ * of stage s, which the peer adds to its own partial sum before stage s; see
+ * ring/doubling.c. In a packet a chunk has the number that it has at the
+ * receiver.
  *
  * Tree: a short broadcast may go to the ranks of a tree, each of which sends it
  * on to its children, log2(size) hops.
  *
  * Halving: an all-reduce by recursive halving and doubling (core/halving.h), in
- * 2 log2(size) hops that pass on no more bytes than the ring's.
+ * 2 log2(size) hops that pass on no more bytes than the ring's. A reduce-scatter
+ * is the first half of it, and an all-gather the second one.
  *
  * A keyed reduction has no blocks: its ranks send streams of records (ring/keyed.c).
  */
@@ -176,12 +181,19 @@ static inline bool rar_place_keyed(const struct rar_place *place)
  * @starts: by phase, the block that starts here and so never arrives in that phase
  * @ends:   by phase, the block that goes no further
  * @exact:  all blocks are equally long, to the byte
+ * @shares: ranks, if each contributes or gets a share of the tensor, all of them
+ *          equally long; else 1
+ * @share:  the share of this rank
  * @direct: no chunk is passed on
  * @gathered: @direct, and each block is a whole contribution, or partial sum,
- *            of the tensor's length
+ *            of the tensor's length; or a whole share, if @exact is set, too
  * @doubling: by recursive doubling; then @gathered and @direct are set, too
  * @halving: by recursive halving and doubling; then @gathered and @direct are
  *          set, too
+ * @scatters: each rank contributes all of the tensor, not only its share. By
+ *          halving: ranks add, each its share
+ * @gathers: each rank gets all of it, or none. By halving: ranks get the shares
+ *          of others
  * @tree:   a broadcast by the tree of @stages; then @direct is set, too
  * @stages: @doubling, @halving and @tree: the stages of this rank
  * @sum:    @gathered: the block that the sum lies in, which may be one after
@@ -202,10 +214,14 @@ struct rar_plan {
 	u32 starts[RAR_PHASES];
 	u32 ends[RAR_PHASES];
 	bool exact;
+	u32 shares;
+	u32 share;
 	bool gathered;
 	bool direct;
 	bool doubling;
 	bool halving;
+	bool scatters;
+	bool gathers;
 	bool tree;
 	struct rar_stages stages;
 	u32 sum;
@@ -224,10 +240,11 @@ struct rar_span {
  * struct rar_ring - the schedule of one operation at one rank
  * @bytes:   all blocks together: the tensor, 0 .. RAR_MAX_BYTES; if gathered, as many times
  *           the tensor as there are blocks. By halving: the tensor
- * @block:   bytes of a block (the last one may be short); 0 if @bytes is 0
+ * @block:   bytes of a block (the last one may be short); 0 if @bytes is 0. By
+ *           halving: of a share
  * @payload: bytes of a chunk (a block's last one may be short)
  * @nblocks: blocks that exist, at least 1 (block 0, possibly empty); all blocks if gathered
- * @cpb:     chunks of a full block
+ * @cpb:     chunks of a full block. By halving: chunks of the tensor
  * @nchunks: chunks of the operation. By halving: numbers that chunks have here
  * @plan:    what the rank does
  * @lead:    the first chunks of each block, which lie in the lead; see rar_ring_lead()
@@ -485,8 +502,11 @@ static inline bool rar_plan_injects(const struct rar_plan *plan, enum rar_phase 
 
 bool rar_ring_rooted(u8 collective);
 bool rar_ring_reduces(u8 collective);
+bool rar_ring_shares(u8 collective);
+bool rar_ring_halves(u32 size, u8 collective);
 int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 collective,
 		  u16 mode, u32 root);
+struct rar_span rar_plan_share(const struct rar_plan *plan, u64 bytes);
 struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes);
 struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes);
 u64 rar_plan_room(const struct rar_plan *plan, u64 bytes, u32 payload);

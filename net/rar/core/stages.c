@@ -149,6 +149,24 @@ u32 rar_halving_bytes(u32 size)
 	return bytes > rar_stages_bytes(size) ? bytes : 0;
 }
 
+/**
+ * rar_stages_share() - the longest share of a rank that is gathered by doubling
+ * @size: ranks, at least 2
+ *
+ * All of the tensor passes in each stage, but in a packet or two; otherwise each
+ * share needs a packet at each rank. Up to 512 bytes that takes longer by
+ * halving, and up to 1024 by the ring, whatever the number of ranks, which
+ * "scripts/sim shares" prints.
+ *
+ * Return: bytes; 0 if the ring takes as few hops. Also for a reduce-scatter.
+ */
+u32 rar_stages_share(u32 size)
+{
+	if (size < 4)
+		return 0;
+	return rar_stages_of(size, 0).folded ? 1024 : 512;
+}
+
 /* The stage in which folded ranks send, or in which they get the sum. */
 static struct rar_stage stage_of_pair(const struct rar_stages *st, bool begins)
 {

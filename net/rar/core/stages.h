@@ -114,6 +114,7 @@ struct rar_stage rar_stage(const struct rar_stages *st, u32 stage);
 u32 rar_stages_core(const struct rar_stages *st);
 u32 rar_stages_bytes(u32 size);
 u32 rar_halving_bytes(u32 size);
+u32 rar_stages_share(u32 size);
 u32 rar_stage_from(const struct rar_stages *st, u32 rank);
 u32 rar_stage_to(const struct rar_stages *st, u32 rank);
 u32 rar_tree_parent(const struct rar_stages *st);

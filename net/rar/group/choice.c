@@ -205,3 +205,74 @@ void rar_choice_take(struct rar_member *m)
 	m->direct.halving_below = below(choice->halving);
 	m->direct.paired = choice->paired;
 }
+
+/* -- by the borders --------------------------------------------------------- */
+
+static u32 direct_below(const struct rar_member *m, u8 collective)
+{
+	switch (collective) {
+	case RAR_ALLREDUCE:
+	case RAR_BARRIER:
+	case RAR_BROADCAST:
+	case RAR_ALLGATHER:
+		return m->direct.below;
+	default:
+		return 0;
+	}
+}
+
+/* An all-gather, or reduce-scatter, also needs short shares. */
+static u32 doubling_below(const struct rar_member *m, u8 collective)
+{
+	switch (collective) {
+	case RAR_ALLREDUCE:
+	case RAR_BARRIER:
+	case RAR_BROADCAST:
+	case RAR_REDUCE:
+		return m->direct.doubling_below;
+	case RAR_ALLGATHER:
+	case RAR_REDUCE_SCATTER:
+		return min(m->direct.doubling_below,
+			   below(m->size * rar_stages_share(m->size)));
+	default:
+		return 0;
+	}
+}
+
+static u32 halving_below(const struct rar_member *m, u8 collective)
+{
+	return rar_ring_halves(m->size, collective) ? m->direct.halving_below :
+						      0;
+}
+
+/**
+ * rar_choice_way() - choose the way of an operation
+ * @m:          member in RUN
+ * @collective: enum rar_collective
+ * @ordered:    ranks add in their order
+ * @bytes:      of the tensor
+ *
+ * Any context. The same at all ranks.
+ */
+enum rar_wire_way rar_choice_way(const struct rar_member *m, u8 collective,
+				 bool ordered, u64 bytes)
+{
+	bool sums = collective == RAR_ALLREDUCE || collective == RAR_BARRIER;
+
+	if (bytes < direct_below(m, collective) && (sums || !ordered))
+		return RAR_WAY_DIRECT;
+	if (ordered)
+		return RAR_WAY_RING;
+	if (bytes < doubling_below(m, collective))
+		return RAR_WAY_DOUBLING;
+	if (bytes < halving_below(m, collective))
+		return RAR_WAY_HALVING;
+	return RAR_WAY_RING;
+}
+
+/* The bytes below which a collective does not go by the ring; 0: it always does. */
+u32 rar_choice_below(const struct rar_member *m, u8 collective)
+{
+	return max3(direct_below(m, collective), doubling_below(m, collective),
+		    halving_below(m, collective));
+}

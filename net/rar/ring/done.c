@@ -49,7 +49,7 @@ static void tell_done(struct rar_member *m)
 void rar_done(struct rar_member *m, struct rar_operation *op)
 {
 	if (op->ring.plan.gathered && !op->ring.plan.doubling &&
-	    !op->ring.plan.halving)
+	    !op->ring.plan.halving && !op->ring.plan.exact)
 		rar_gather_add(m, op);
 	if (op->ring.plan.gathered && op->pinned)
 		rar_gather_end(op);

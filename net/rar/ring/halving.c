@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * All-reduce by recursive halving and doubling: which chunks are added, and
- * where sums go. See core/halving.h for the stages, and for the numbers that
- * chunks have.
+ * Recursive halving and doubling: which chunks are added, and where sums go, in
+ * an all-reduce, a reduce-scatter (only the first) and an all-gather (only the
+ * second). See core/halving.h for the stages, and for the numbers that chunks
+ * have.
  *
  * Chunks go by direct links, with numbers, windows and acknowledgments as on
  * those of the ring. Each goes through the stages by itself, in softirq, on the
@@ -68,8 +69,7 @@ static struct some within(struct some some, struct rar_range range)
 static struct rar_link *link_of(struct rar_member *m,
 				const struct rar_operation *op, u32 stage)
 {
-	return rar_member_direct(m, rar_stage(&op->ring.plan.stages,
-					      stage).peer);
+	return rar_member_direct(m, rar_halving_pair(&op->ring, stage).peer);
 }
 
 /*
@@ -103,8 +103,9 @@ static void send_groups(struct rar_member *m, struct rar_operation *op,
 }
 
 /*
- * Complete sums are in the buffer: they go to the peers of the @halvings first
- * halvings, and to a folded neighbour. Return: true if they were the last ones.
+ * Complete sums are in the buffer, or shares that are gathered: they go to the
+ * peers of the @halvings first halvings, and to a folded neighbour. In a
+ * reduce-scatter they stay. Return: true if they were the last ones.
  */
 static bool hand_out(struct rar_member *m, struct rar_operation *op,
 		     struct some some, u32 halvings)
@@ -117,7 +118,7 @@ static bool hand_out(struct rar_member *m, struct rar_operation *op,
 		return false;
 	if (st->folded && !st->odd && !st->first)
 		send_groups(m, op, 0, RAR_AG, range, 0, some);
-	for (i = 0; i < halvings; i++) {
+	for (i = 0; i < halvings && op->ring.plan.gathers; i++) {
 		range = rar_halving_keeps(&op->ring, i + 1);
 		send_groups(m, op, first + i, RAR_AG, range, range.first, some);
 	}
@@ -125,18 +126,21 @@ static bool hand_out(struct rar_member *m, struct rar_operation *op,
 	return !atomic_sub_return(hweight64(some.mask), &op->left);
 }
 
-/* Add chunks of @some, which are claimed: the sum of all ranks if @last. */
+/*
+ * Add chunks of @some, which are claimed: the sum of all ranks if @last. Those
+ * of one share lie one after the other.
+ */
 static void add(struct rar_member *m, struct rar_operation *op, u32 stage,
 		struct some some, bool last)
 {
-	bool after = rar_stage(&op->ring.plan.stages, stage).after;
-	u32 own, in, sum, nth, n, at;
+	u32 share = rar_halving_share(&op->ring), own, in, sum, nth, n, at;
+	bool after = rar_halving_pair(&op->ring, stage).after;
 	u64 mask;
 
 	for (mask = some.mask; mask; mask &= ~(rar_mask(n) << at)) {
 		at = __ffs64(mask);
 		nth = some.nth + at;
-		n = rar_mask_run(mask >> at);
+		n = min(rar_mask_run(mask >> at), share - nth % share);
 		own = rar_halving_partial(&op->ring, stage, nth);
 		in = rar_halving_arrival(&op->ring, stage, nth);
 		sum = last ? nth : in;
@@ -206,19 +210,31 @@ static bool advance(struct rar_member *m, struct rar_operation *op, u32 stage,
 }
 
 /*
- * Its own contribution: a folded rank sends all of it, the others begin.
- * Return: true if the operation is complete.
+ * Its own contribution: a folded rank sends all of it, the others begin; what
+ * is gathered is complete. Return: true if the operation is complete.
  */
 static bool contribute(struct rar_member *m, struct rar_operation *op,
 		       struct some some)
 {
 	const struct rar_stages *st = &op->ring.plan.stages;
 
+	if (!op->ring.plan.scatters)
+		return hand_out(m, op, some, rar_halving_stages(st));
 	if (!st->odd)
 		return advance(m, op, st->first, some);
 	send_groups(m, op, 0, RAR_RS,
 		    (struct rar_range) { .n = op->ring.cpb }, 0, some);
 	return false;
+}
+
+/* The chunks of the tensor that this rank contributes. */
+static struct rar_range given_of(const struct rar_ring *ring)
+{
+	u32 share = rar_halving_share(ring);
+
+	if (ring->plan.scatters)
+		return (struct rar_range) { .n = ring->cpb };
+	return (struct rar_range) { ring->plan.share * share, share };
 }
 
 /**
@@ -232,16 +248,19 @@ static bool contribute(struct rar_member *m, struct rar_operation *op,
  */
 bool rar_halving_begin(struct rar_member *m, struct rar_operation *op)
 {
-	struct rar_run run = { .phase = RAR_RS };
+	struct rar_range given = given_of(&op->ring);
+	u32 end = given.first + given.n;
+	struct rar_run run = { .chunk = given.first };
 	struct rar_link *link;
 	bool complete = false;
 
+	run.phase = op->ring.plan.scatters ? RAR_RS : RAR_AG;
 	spin_lock_bh(&m->tx_lock);
 	rar_each_partner(link, m)
 		rar_peer_expect(link);
 	spin_unlock_bh(&m->tx_lock);
-	for (; run.chunk < op->ring.cpb; run.chunk += run.n) {
-		run.n = min(op->ring.cpb - run.chunk, 64U);
+	for (; run.chunk < end; run.chunk += run.n) {
+		run.n = min(end - run.chunk, 64U);
 		rar_op_publish(op, &run, rar_mask(run.n));
 		complete |= contribute(m, op, some_of(run.chunk,
 						      rar_mask(run.n)));
@@ -256,7 +275,7 @@ bool rar_halving_begin(struct rar_member *m, struct rar_operation *op)
  * @a:  the run, which rar_op_check() found good
  *
  * No honest rank sends a sum of chunks before this rank has sent its part of
- * them, or has added to all of it.
+ * them, or has added to all of it. What is gathered may come at any time.
  */
 bool rar_halving_may_come(const struct rar_operation *op,
 			  const struct rar_arrival *a)
@@ -267,9 +286,9 @@ bool rar_halving_may_come(const struct rar_operation *op,
 	struct rar_run part = { .phase = RAR_RS };
 
 	if (!rar_link_is_direct(a->link) || stage == RAR_NO_STAGE ||
-	    a->link->rank != rar_stage(st, stage).peer)
+	    a->link->rank != rar_halving_pair(&op->ring, stage).peer)
 		return false;
-	if (a->c.block)
+	if (a->c.block || !op->ring.plan.scatters)
 		return true;
 	part.chunk = st->odd ? chunk :
 			       rar_halving_partial(&op->ring, stage, chunk);
@@ -312,9 +331,11 @@ static bool lacks(const struct rar_operation *op, u32 rank)
 	const struct rar_ring *ring = &op->ring;
 	u32 first = rar_halving_first(st), s, chunk;
 	struct rar_range keeps, gives;
+	struct rar_stage stage;
 
 	for (s = 0; s < st->n; s++) {
-		if (rar_stage(st, s).peer != rank || !rar_stage(st, s).takes)
+		stage = rar_halving_pair(ring, s);
+		if (stage.peer != rank || !stage.takes)
 			continue;
 		/* All sums come to a folded rank, all contributions from it. */
 		if (s < first || s >= first + rar_halving_stages(st)) {
@@ -325,8 +346,11 @@ static bool lacks(const struct rar_operation *op, u32 rank)
 		gives = rar_halving_gives(ring, s - first);
 		keeps = rar_halving_keeps(ring, s - first + 1);
 		chunk = gives.first + gives.n;
-		if (find_next_zero_bit(claimed, chunk, gives.first) < chunk)
+		if (ring->plan.gathers &&
+		    find_next_zero_bit(claimed, chunk, gives.first) < chunk)
 			return true;
+		if (!ring->plan.scatters)
+			return false;
 		chunk = rar_halving_arrival(ring, s, keeps.first);
 		return find_next_zero_bit(claimed, chunk + keeps.n, chunk) <
 		       chunk + keeps.n;

@@ -8,6 +8,7 @@
 
 #include "core/op.h"
 #include "core/ring.h"
+#include "group/choice.h"
 #include "reduce/reduce.h"
 #include "sock/args.h"
 #include "sock/blocking.h"
@@ -139,27 +140,16 @@ static int check_root(const struct rar_member *m, struct rar_args *args)
 static void choose_way(const struct rar_member *m, struct rar_args *args)
 {
 	struct rar_fingerprint *p = &args->fingerprint;
-	bool sum = p->collective == RAR_ALLREDUCE || p->collective == RAR_BARRIER;
-	bool rooted = p->collective == RAR_BROADCAST ||
-		      p->collective == RAR_REDUCE;
 
-	if (p->mode & ~RAR_OPF_IN_ORDER)
-		return;
-	if (args->bytes < m->direct.below &&
-	    (sum || (p->collective == RAR_BROADCAST && !p->mode)))
-		p->mode |= rar_way_mode(RAR_WAY_DIRECT);
-	else if ((sum || rooted) && !p->mode &&
-		 args->bytes < m->direct.doubling_below)
-		p->mode |= rar_way_mode(RAR_WAY_DOUBLING);
-	else if (p->collective == RAR_ALLREDUCE && !p->mode &&
-		 args->bytes < m->direct.halving_below)
-		p->mode |= rar_way_mode(RAR_WAY_HALVING);
+	if (!(p->mode & ~RAR_OPF_IN_ORDER))
+		p->mode |= rar_way_mode(rar_choice_way(m, p->collective,
+						       p->mode, args->bytes));
 }
 
 /*
- * Set the parts that this rank sends and gets, and the memory needed. In place, and gathered,
- * it passes the whole tensor. Out of place, where ranks do not add, what it sends belongs to
- * the result and is copied there.
+ * Set the parts that this rank sends and gets, and the memory needed. In place it passes the whole
+ * tensor. Out of place, where ranks do not add, what it sends belongs to the result and is copied
+ * there; gathered, it is copied to the kernel's memory.
  */
 static int find_spans(const struct rar_member *m, struct rar_args *args, bool pinned)
 {
@@ -171,15 +161,19 @@ static int find_spans(const struct rar_member *m, struct rar_args *args, bool pi
 	err = rar_ring_plan(&plan, &m->place, p->collective, p->mode, p->root);
 	if (err)
 		return err;
-	if (args->bytes % (plan.exact ? (u64)esize * plan.parts : esize))
+	if (args->bytes % ((u64)esize * plan.shares))
 		return -EINVAL;
 	args->got = rar_plan_got(&plan, args->bytes);
 	args->given = rar_plan_given(&plan, args->bytes);
 	args->apart = args->dst && (rar_plan_adds(&plan) || plan.gathered);
 	if (!pinned || plan.gathered)
 		args->room = rar_plan_room(&plan, args->bytes, m->payload);
-	if (pinned && (!args->dst || plan.gathered))
+	if (pinned && !args->dst)
 		args->given = (struct rar_span) { .len = args->bytes };
+	else if (pinned && plan.gathered)
+		args->given = plan.scatters ?
+			(struct rar_span) { .len = args->bytes } :
+			rar_plan_share(&plan, args->bytes);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "core/addr.h"
 #include "core/member.h"
 #include "core/op.h"
+#include "group/choice.h"
 #include "link/lane.h"
 #include "link/straggler.h"
 #include "rar.h"

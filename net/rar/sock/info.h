@@ -54,6 +54,10 @@
 	X(direct_bytes, NOWHERE, 0, m->direct.below - 1)		\
 	X(doubling_bytes, NOWHERE, 0, m->direct.doubling_below - 1)	\
 	X(halving_bytes, NOWHERE, 0, m->direct.halving_below - 1)	\
+	X(gather_bytes, NOWHERE, 0,					\
+	  rar_choice_below(m, RAR_ALLGATHER) - 1)			\
+	X(scatter_bytes, NOWHERE, 0,					\
+	  rar_choice_below(m, RAR_REDUCE_SCATTER) - 1)			\
 	X(prev_silent_ms, NOWHERE, 0, silent_ms(m->link[RAR_PREV]))	\
 	X(next_silent_ms, NOWHERE, 0, silent_ms(m->link[RAR_NEXT]))
 
