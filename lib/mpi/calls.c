@@ -61,10 +61,10 @@ static struct ring *pick(const struct args *a, const struct ask *k)
 		return by_mpi(call, 2, "MPI: the ring lacks this type or reduction", k->bytes);
 	if (a->comm == MPI_COMM_NULL)
 		return by_mpi(call, 3, "MPI: no communicator", k->bytes);
-	r = ring_of(a->comm, is_blocking(call), below);
+	r = ring_of(a->comm, call, below);
 	if (!r)
 		return by_mpi(call, 4, "MPI: the communicator has no ring, or not yet", k->bytes);
-	if (below && k->bytes >= r->brief)
+	if (below && k->bytes >= r->brief[call])
 		return by_mpi(call, 8, "MPI: below RAR_MPI_MIN, and no call that takes few hops", k->bytes);
 	if (a->root < 0 || a->root >= r->size ||
 	    !rar_can(r->comm, k->collective, k->kind.dtype, k->kind.redop, k->count))

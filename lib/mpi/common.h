@@ -65,7 +65,7 @@ struct pending;
  * @due:	only non-blocking calls have asked for it so far: the next blocking call makes it
  * @settled:	all ranks are done with it
  * @calls:	calls that it might have done, before it was made; a long one counts for BRIEF_CALLS
- * @brief:	calls of fewer bytes take few hops; 0: none does
+ * @brief:	by blocking call: those of fewer bytes take few hops; 0: none does
  * @crowded:	others wanted the CPU when this rank last let them run in a wait
  * @woken:	idle() has just returned without letting the MPI library work
  * @waits:	waits since then
@@ -83,7 +83,7 @@ struct pending;
 struct ring {
 	rar_comm_t *comm;
 	bool tried, due, settled, no_brief, crowded, woken;
-	uint64_t calls, brief;
+	uint64_t calls, brief[CALLS];
 	unsigned int waits;
 	int rank, size;
 	char *scratch;
@@ -181,7 +181,7 @@ bool rings_drain(void);
 void rings_free(void);
 void ring_settle(MPI_Comm comm);
 void ring_make_due(MPI_Comm comm);
-struct ring *ring_of(MPI_Comm comm, bool blocking, bool brief);
+struct ring *ring_of(MPI_Comm comm, enum call call, bool brief);
 void ring_broken(struct ring *r, int err);
 char *ring_scratch(struct ring *r, MPI_Comm comm, size_t len);
 

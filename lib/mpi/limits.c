@@ -68,15 +68,16 @@ const char *limits_read(void)
 {
 	const char *min = getenv("RAR_MPI_MIN"), *one = getenv("RAR_MPI_ONE_HOST");
 	const char *after = getenv("RAR_MPI_AFTER");
+	enum call call;
 
 	set_limit(NULL, NEVER);
 	limits.min[ALLREDUCE] = 256 << 10;
 	limits.min[IALLREDUCE] = 256 << 10;
-	limits.brief[ALLREDUCE] = true;
-	limits.brief[BARRIER] = true;
+	for (call = ALLREDUCE; call <= BARRIER; call++)
+		limits.brief[call] = true;
 	limits.one_host = one && !strcmp(one, "1");
 	limits.after = 4;
-	limits.version = 4;
+	limits.version = 5;
 	if (min && parse_limits(min))
 		return "RAR_MPI_MIN is not BYTES or NAME=BYTES,...";
 	if (after && parse_number(after, &limits.after))

@@ -192,7 +192,7 @@ static bool begun;
 static void ring_with(MPI_Comm comm)
 {
 	if (enabled && !limits.after && comm != MPI_COMM_NULL)
-		ring_of(comm, true, false);
+		ring_of(comm, ALLREDUCE, false);
 }
 
 static void begin(void)

@@ -283,19 +283,43 @@ static void messages(void)
 }
 
 /* As most programs do: a number or two, often, and a barrier now and then. */
+/* The other collectives, of one number of each rank or root; turn @i. Nonzero if they are right. */
+static int brief_others(int i)
+{
+	int root = i % size, all = size * (size - 1) / 2, ok = 1;
+	double x[size], y[size], own = rank + i;
+
+	MPI_Allgather(&own, 1, MPI_DOUBLE, y, 1, MPI_DOUBLE, MPI_COMM_WORLD);
+	for (int r = 0; r < size; r++) {
+		ok &= y[r] == r + i;
+		x[r] = rank * (r + 1.0);
+	}
+	MPI_Reduce_scatter_block(x, &own, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+	ok &= own == all * (rank + 1.0);
+	own = rank == root ? i : -1;
+	MPI_Bcast(&own, 1, MPI_DOUBLE, root, MPI_COMM_WORLD);
+	ok &= own == i;
+	own = rank;
+	y[0] = -1;
+	MPI_Reduce(&own, y, 1, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD);
+	return ok && y[0] == (rank == root ? all : -1);
+}
+
 static void brief(void)
 {
 	double x[2] = { rank, 1 }, y[2];
-	int ok = 1;
+	int ok = 1, others = 1;
 
 	for (int i = 0; i < 200; i++) {
 		x[1] = i;
 		MPI_Allreduce(x, y, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 		ok &= y[0] == size * (size - 1) / 2 && y[1] == i * size;
+		others &= brief_others(i);
 		if (i % 10 == 9)
 			MPI_Barrier(MPI_COMM_WORLD);
 	}
 	CHECK(ok, "allreduce of two");
+	CHECK(others, "other calls of a number each");
 }
 
 /* The last rank comes to a broadcast long after the others have left the communicator. */
