@@ -53,7 +53,8 @@ static struct ring *pick(const struct args *a, const struct ask *k)
 		ring_make_due(a->comm);
 	if (!enabled || (limits.min[call] == NEVER && !limits.brief[call]))
 		return by_mpi(call, 0, "MPI: switched off", k->bytes);
-	if ((k->collective != RAR_BARRIER && !k->bytes) || (below && !limits.brief[call]))
+	if ((k->collective != RAR_BARRIER && !k->bytes) ||
+	    (below && (!limits.brief[call] || k->bytes > BRIEF_MOST)))
 		return by_mpi(call, 1, "MPI: below RAR_MPI_MIN", k->bytes);
 	if (k->bytes > k->most)
 		return by_mpi(call, 6, "MPI: too long", k->bytes);
