@@ -11,7 +11,7 @@ reorder delay 1ms reorder 25%"
 
 need_module
 modprobe -q sch_netem || skip_all "no netem in this kernel"
-topo_up 3 || skip_all "no network namespaces"
+topo_up 4 || skip_all "no network namespaces"
 plan "$(wc -l <<< "$conditions")"
 while read -r name parameters; do
 	# shellcheck disable=SC2086 # a list
