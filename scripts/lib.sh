@@ -636,6 +636,7 @@ rar_build()
 	(
 		cd "$RAR_TOP" && flock 9
 		rar_sync_sources "$kernel" Kbuild
+		[ -e "build/$kernel/rar.ko" ] || rar_say "building the module for $kernel ..."
 		if ! rar_make "$kernel" "$kernel" "$@"; then
 			rar_make_log "$kernel" >&2
 			rar_die "the module does not build for $kernel"
