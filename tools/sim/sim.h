@@ -161,13 +161,6 @@ void sim_collect(void);
 /* run.c: the ranks and their users */
 int sim_run(void);
 void sim_woken(struct rar_member *m);
-
-/* Has each rank a share of the tensor? */
-static inline bool sim_parts(void)
-{
-	return sim_set.collective == RAR_REDUCE_SCATTER || sim_set.collective == RAR_ALLGATHER;
-}
-
 u64 sim_number(u32 rank, u64 i);
 u32 sim_payload(void);
 u32 sim_super(void);
