@@ -23,7 +23,7 @@
 #define PIECE	(4u << 20)
 #define PIECES	2
 
-#define BRIEF_MOST	(1u << 20) /* bytes; no longer call is brief, so none makes a ring for that */
+#define BRIEF_MOST	(1u << 20) /* bytes; longer calls are never brief, and make no ring */
 #define BRIEF_CALLS	32	/* so many short calls gain as much by a ring as a long one */
 
 /* The non-blocking calls follow the others. */

@@ -274,8 +274,8 @@ static bool agree_error(struct ring *r, MPI_Comm comm, int err)
 }
 
 /*
- * Of more ranks only all-reduces and barriers are short calls. Of 16 a reduce-scatter and an
- * all-gather took up to 1.9 times as long as Open MPI's, where the processors set the time.
+ * With more ranks only all-reduces and barriers are brief. With 16 ranks on a slow processor, a
+ * reduce-scatter and an all-gather took up to 1.9 times as long as by Open MPI.
  */
 #define BRIEF_RANKS	8
 
@@ -296,8 +296,8 @@ static uint64_t beyond(uint32_t bytes)
 }
 
 /*
- * Calls of fewer bytes take few hops, as the ranks have agreed in the join. 0: none does. A kernel
- * that does not tell more of struct rar_info has no such way of all-gathers and reduce-scatters.
+ * Calls of fewer bytes take few hops, as the ranks have agreed in the join. 0: none does. An older
+ * kernel fills less of struct rar_info: there all-gathers and reduce-scatters go by the ring only.
  */
 static void find_brief(struct ring *r)
 {

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Recursive halving of all-reduces that are too long for doubling, and of reduce-scatters and
-# all-gathers: the bits of an all-reduce are those of doubling, in
-# groups of any size, in any mode; lost packets are sent again; a rank that dies or falls silent is
-# named, and so is a path that became narrow.
+# all-gathers. The bits of an all-reduce are those of doubling, in groups of any size, in any mode.
+# Lost packets are sent again. A rank that dies or falls silent is named, and so is a path that
+# became narrow.
 . "$(dirname "$0")/../lib/lib.sh"
 # lib.sh has changed to the directory selftests.
 # shellcheck source=../lib/short.sh

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The properties of a ring in the kernel: a rank sends few bytes, and one softirq adds and forwards;
-# in_softirq.sh delay: chunks do not wait for steps. That takes timers that are on time: with links
-# of 10 ms a rank waits for them, and the processor of an emulator beside other work is late.
+# in_softirq.sh delay: chunks do not wait for steps. Over links of 10 ms timers pace the packets, and
+# on an emulated processor beside other work timers are late: so User-Mode Linux judges that.
 . "$(dirname "$0")/../lib/lib.sh"
 
 # An emulated CPU of a busy machine may stand still for longer than a timer of the ring. So a

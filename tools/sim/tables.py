@@ -189,9 +189,9 @@ def table_halving(sim):
 
 
 def table_shares(sim):
-    """All-gather, by ranks and the bytes of each: the time by the ring, and of the others how much
-    less that is: by doubling, by halving (2^k ranks), and the way of RAR_AUTO. A reduce-scatter takes
-    the same packets the other way"""
+    """All-gathers, by ranks and the bytes that each contributes: the time by the ring, and how many
+    times as fast they are by doubling, by halving (2^k ranks), and with RAR_AUTO. A reduce-scatter
+    sends as many packets"""
     sizes = (8, 256, 512, 1024, 4096, 16384)
     widths = (6, *(9, 5, 5, 6) * len(sizes))
     row(("ranks", *(cell for size in sizes for cell in (f"{size}", "dbl", "hlv", "auto"))),

@@ -105,7 +105,7 @@ static void end(struct rar_member *m, struct adder *a, u32 chunks)
 		rar_mib_add(m->rn, ReduceScalar, chunks);
 }
 
-/* Where a span of the buffer lies in a tensor of the user's: a share, or all. */
+/* Where a span of the buffer lies in the user's tensor: a share, or all. */
 static struct rar_span in_user(const struct rar_operation *op,
 			       struct rar_span span)
 {
@@ -174,11 +174,11 @@ void rar_gather_give(struct rar_operation *op)
 	const struct rar_buf *from = op->apart ? &op->src : &op->buf;
 	struct rar_span own = rar_plan_given(&op->ring.plan, op->bytes);
 	u64 first = op->apart ? 0 : in_user(op, own).off, at;
+	void *to;
 	u32 n;
 
 	for (at = 0; at < own.len; at += n) {
-		void *to = rar_buf_span(op->own, own.off + at, own.len - at, &n);
-
+		to = rar_buf_span(op->own, own.off + at, own.len - at, &n);
 		rar_buf_read(from, first + at, to, n);
 	}
 }

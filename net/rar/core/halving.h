@@ -30,9 +30,9 @@
  * pairs of recursive doubling are used in the other order: stage s is that of
  * the bit log2(size)-1-s. The size is a power of two, so no rank is folded.
  *
- *	rank		 0	 1	 2	 3	shares of 0..3
- *	s = 0, keeps	 0-1	 0-1	 2-3	 2-3	of ranks 0+2, 1+3
- *	s = 1, keeps	 0	 1	 2	 3	of all four
+ *	rank		 0	 1	 2	 3	shares
+ *	s = 0, keeps	 0-1	 0-1	 2-3	 2-3	of 0+2, 1+3
+ *	s = 1, keeps	 0	 1	 2	 3	of all
  *
  * No chunk waits for another one: each goes through the stages by itself.
  *

@@ -211,7 +211,8 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	if (!collective || collective >= RAR_COLLECTIVE_NR ||
 	    (ordered && !sums) || way >= RAR_WAY_NR ||
 	    (doubling && (ordered || !doubles(collective))) ||
-	    (halving && (ordered || !rar_ring_halves(place->size, collective))) ||
+	    (halving &&
+	     (ordered || !rar_ring_halves(place->size, collective))) ||
 	    (direct && !goes_directly(collective)))
 		return -EOPNOTSUPP;
 	row = ordered ? &in_order : &rows[collective];
@@ -275,8 +276,9 @@ static struct rar_span share_of(const struct rar_plan *plan,
 }
 
 /*
- * The part of a tensor of @bytes that this rank contributes: all of it where ranks add, otherwise
- * its share, or all at the root. Gathered: where the contribution lies in the buffer.
+ * The part of a tensor of @bytes that this rank contributes: all of it where
+ * ranks add, its share of an all-gather, and all of a broadcast at its root.
+ * Gathered: where the contribution lies in the buffer.
  */
 struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes)
 {
@@ -289,8 +291,8 @@ struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes)
 }
 
 /*
- * The part of a tensor of @bytes that is this rank's result: all, its share, or none if only a
- * root gets the sum. Gathered: where it lies in the buffer.
+ * The part of a tensor of @bytes that is this rank's result: all, its share, or
+ * none if only a root gets the sum. Gathered: where it lies in the buffer.
  */
 struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes)
 {

@@ -67,8 +67,8 @@
  * on to its children, log2(size) hops.
  *
  * Halving: an all-reduce by recursive halving and doubling (core/halving.h), in
- * 2 log2(size) hops that pass on no more bytes than the ring's. A reduce-scatter
- * is the first half of it, and an all-gather the second one.
+ * 2 log2(size) hops that pass on no more bytes than the ring's. A
+ * reduce-scatter is the first half of it, and an all-gather the second half.
  *
  * A keyed reduction has no blocks: its ranks send streams of records (ring/keyed.c).
  */
@@ -181,8 +181,8 @@ static inline bool rar_place_keyed(const struct rar_place *place)
  * @starts: by phase, the block that starts here and so never arrives in that phase
  * @ends:   by phase, the block that goes no further
  * @exact:  all blocks are equally long, to the byte
- * @shares: ranks, if each contributes or gets a share of the tensor, all of them
- *          equally long; else 1
+ * @shares: ranks, if each contributes or gets a share of the tensor, and all
+ *          shares are equally long; else 1
  * @share:  the share of this rank
  * @direct: no chunk is passed on
  * @gathered: @direct, and each block is a whole contribution, or partial sum,

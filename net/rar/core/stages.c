@@ -150,15 +150,16 @@ u32 rar_halving_bytes(u32 size)
 }
 
 /**
- * rar_stages_share() - the longest share of a rank that is gathered by doubling
+ * rar_stages_share() - the longest share that is gathered by doubling
  * @size: ranks, at least 2
  *
- * All of the tensor passes in each stage, but in a packet or two; otherwise each
- * share needs a packet at each rank. Up to 512 bytes that takes longer by
- * halving, and up to 1024 by the ring, whatever the number of ranks, which
- * "scripts/sim shares" prints.
+ * By doubling all shares pass in each stage, in a packet or two. By halving,
+ * and by the ring, each share needs a packet of its own at each rank. As
+ * "scripts/sim shares" prints, halving is slower up to shares of 512 bytes, and
+ * the ring up to 1024, whatever the number of ranks.
  *
- * Return: bytes; 0 if the ring takes as few hops. Also for a reduce-scatter.
+ * Return: bytes; 0 if the ring takes as few hops. The same holds for the shares
+ * of a reduce-scatter.
  */
 u32 rar_stages_share(u32 size)
 {

@@ -206,7 +206,7 @@ void rar_choice_take(struct rar_member *m)
 	m->direct.paired = choice->paired;
 }
 
-/* -- by the borders --------------------------------------------------------- */
+/* -- by the borders ------------------------------------------------------- */
 
 static u32 direct_below(const struct rar_member *m, u8 collective)
 {
@@ -270,7 +270,7 @@ enum rar_wire_way rar_choice_way(const struct rar_member *m, u8 collective,
 	return RAR_WAY_RING;
 }
 
-/* The bytes below which a collective does not go by the ring; 0: it always does. */
+/* The ring is for collectives of so many bytes and more; 0: for all. */
 u32 rar_choice_below(const struct rar_member *m, u8 collective)
 {
 	return max3(direct_below(m, collective), doubling_below(m, collective),

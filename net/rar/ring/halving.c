@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Recursive halving and doubling: which chunks are added, and where sums go, in
- * an all-reduce, a reduce-scatter (only the first) and an all-gather (only the
- * second). See core/halving.h for the stages, and for the numbers that chunks
+ * Recursive halving and doubling: which chunks are added, and where sums go. A
+ * reduce-scatter ends with the sums, and an all-gather begins with them. See core/halving.h for the stages, and for the numbers that chunks
  * have.
  *
  * Chunks go by direct links, with numbers, windows and acknowledgments as on

@@ -147,9 +147,10 @@ static void choose_way(const struct rar_member *m, struct rar_args *args)
 }
 
 /*
- * Set the parts that this rank sends and gets, and the memory needed. In place it passes the whole
- * tensor. Out of place, where ranks do not add, what it sends belongs to the result and is copied
- * there; gathered, it is copied to the kernel's memory.
+ * Set the parts that this rank sends and gets, and the memory needed. In place
+ * it passes the whole tensor. Out of place, where ranks do not add, what it
+ * sends belongs to the result and is copied there. Gathered, what it sends is
+ * copied to the kernel's memory.
  */
 static int find_spans(const struct rar_member *m, struct rar_args *args, bool pinned)
 {
