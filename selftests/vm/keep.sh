@@ -7,7 +7,12 @@ cd "$(dirname "$0")" || exit 1
 kernel=${1:-uml}
 export RAR_KEEP_IDLE=5
 
-vm() { ../../scripts/vm --kernel "$kernel" --mem 777 --keep "$@" 2>&1; }
+# What it does first it may say, as that it waits for who builds the kernel.
+vm()
+{
+	../../scripts/vm --kernel "$kernel" --mem 777 --keep "$@" 2>&1 | sed '/^# /d'
+	return "${PIPESTATUS[0]}"
+}
 guests() { pgrep -fc -- "--kernel $kernel --mem 777 --stdin"; }
 
 gone()
