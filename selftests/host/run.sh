@@ -11,7 +11,7 @@
 if [ "$1" = --one ]; then
 	i=${3%% *} status=0 start=$(date +%s)
 	# shellcheck disable=SC2086 # RUN may be nothing
-	timeout "${TIMEOUT:-600}" ${RUN:-} "${3#* }" > "$2/$i" 2>&1 || status=$?
+	timeout "${TIMEOUT:-1800}" ${RUN:-} "${3#* }" > "$2/$i" 2>&1 || status=$?
 	echo "$status $(($(date +%s) - start))" > "$2/$i.status"
 	exit 0
 fi
