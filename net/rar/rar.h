@@ -684,11 +684,11 @@ struct rar_direct {
 	u32 below;
 	u32 doubling_below;
 	u32 halving_below;
-	u32 partners;
+	u64 partners;
 	u64 next;
 	bool pushing;
 	u32 running;
-	u32 news;
+	u64 news;
 	u64 news_us;
 	bool keyed;
 };

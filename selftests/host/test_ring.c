@@ -572,7 +572,7 @@ static bool test_doubling(u32 size)
 				CHECK(s.combine(plan, RAR_AG, block) == RAR_COMBINE_STORE, &r);
 				CHECK(s.next(plan, RAR_AG, block) == RAR_PHASES, &r);
 				CHECK(!s.last(plan, RAR_AG, block), &r);
-				CHECK(rar_ring_there(&r, RAR_AG, rar_plan_partial(plan, block) * cpb) ==
+				CHECK(rar_ring_there(&r, RAR_AG, rar_plan_partial(plan, block) * cpb, 0) ==
 				      block * cpb, &r);
 			}
 			CHECK(!rar_ring_owed(&r, RAR_NEXT).used, &r);

@@ -294,8 +294,7 @@ static bool check_bytes(void)
 	u32 size, want;
 
 	for (size = 2; size <= MAX; size++) {
-		want = size == 3 ? 8192 : size == 5 || size == 6 ? 16384 :
-		       size == 7 || (size >= 9 && size <= 11) ? 32768 : 65536;
+		want = size == 3 ? 8192 : size == 5 || size == 6 ? 16384 : size & (size - 1) ? 32768 : 65536;
 		CHECK(rar_stages_bytes(size) == want, "%u ranks: %u bytes", size,
 		      rar_stages_bytes(size));
 	}

@@ -197,7 +197,7 @@ def body_of(text, kind):
                   ("complete", "base") if kind == DIRECT else ())
     end = 24 + sum(size for _, size in fields_of(text, f"rar_{STRUCTS[kind]}_hdr"))
     body = random_body(rows, end)
-    if kind == DIRECT and body[28] >> 4 == 3:       # by halving it has numbers
+    if kind == DIRECT and body[28] >> 4 == 4:       # by halving it has numbers
         rows = layout(text, "rar_data_hdr", "data", 24)
     if STRUCTS[kind] == "table":
         members = 0 if kind == COMMIT else 3

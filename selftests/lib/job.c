@@ -159,10 +159,10 @@ static uint32_t doubling_most(const struct rar_job *j)
 /* Does a reduce-scatter with short shares go by doubling? */
 static bool shares_doubled(const struct rar_job *j)
 {
-	uint32_t n = j->ring->size, share = n & (n - 1) ? 1024 : 512;
+	uint32_t n = j->ring->size;
 
 	return few_hops(j) && j->collective == RAR_REDUCE_SCATTER && n > 3 &&
-	       j->count * 4 <= n * share && j->count * 4 <= doubling_most(j);
+	       j->count * 4 <= n * 512 && j->count * 4 <= doubling_most(j);
 }
 
 /* By halving the same sums are added as by doubling. */
@@ -182,8 +182,8 @@ static bool halved(const struct rar_job *j)
 {
 	uint32_t n = j->ring->size;
 
-	return few_hops(j) && j->collective == RAR_REDUCE_SCATTER && n > 1 && !(n & (n - 1)) &&
-	       j->count * 4 <= rar_halving_bytes(n);
+	return few_hops(j) && j->collective == RAR_REDUCE_SCATTER && n > 1 &&
+	       j->count * 4 <= rar_halving_shares(n);
 }
 
 /* The sum of every @step-th rank from @at on, element @i, by halving: by the higher bits first. */
@@ -192,6 +192,31 @@ static uint32_t every(const struct rar_job *j, uint32_t at, uint32_t step, uint3
 	if (step == j->ring->size)
 		return element(j, at, i);
 	return add(j, every(j, at, 2 * step, i), every(j, at + step, 2 * step, i));
+}
+
+/*
+ * The same of a rank's share where the number of ranks is no power of two: what the rank has of it
+ * before the last steps, in which shares go @far ranks on, and half of that, and so on. It is @up
+ * from the rank.
+ */
+static uint32_t round_sum(const struct rar_job *j, uint32_t rank, uint32_t up, uint32_t far,
+			  uint32_t i)
+{
+	uint32_t n = j->ring->size, x = element(j, rank, i), most = 1;
+
+	while (2 * most < n)
+		most *= 2;
+	for (uint32_t d = most; d > far; d /= 2)
+		if (up + d < (d == most ? n : 2 * d))
+			x = add(j, round_sum(j, (rank + n - d) % n, up + d, d, i), x);
+	return x;
+}
+
+static uint32_t halved_sum(const struct rar_job *j, uint32_t i)
+{
+	uint32_t n = j->ring->size;
+
+	return n & (n - 1) ? round_sum(j, i / (j->count / n), 0, 0, i) : every(j, 0, 1, i);
 }
 
 static uint32_t wanted(const struct rar_job *j, uint32_t i)
@@ -203,7 +228,7 @@ static uint32_t wanted(const struct rar_job *j, uint32_t i)
 	if (doubled(j))
 		return half(j, n - cores, 0, cores, i);
 	if (halved(j))
-		return every(j, 0, 1, i);
+		return halved_sum(j, i);
 
 	if (j->collective == RAR_BROADCAST)
 		return element(j, j->root, i);

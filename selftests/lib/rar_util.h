@@ -199,7 +199,7 @@ static inline uint32_t rar_doubling_bytes(uint32_t ranks)
 		return 8192;
 	if (ranks == 5 || ranks == 6)
 		return 16384;
-	return ranks == 7 || (ranks >= 9 && ranks <= 11) ? 32768 : 65536;
+	return ranks & (ranks - 1) ? 32768 : 65536;
 }
 
 /* Bytes of the longest all-reduce that goes by halving, as the manual has it. */
@@ -211,9 +211,17 @@ static inline uint32_t rar_halving_bytes(uint32_t ranks)
 		return atoi(told);
 	if (!(ranks & (ranks - 1)))
 		return ranks < 8 ? 0 : ranks == 8 ? 128 << 10 : ranks == 16 ? 256 << 10 : 1 << 20;
-	if (ranks < 35)
-		return ranks < 20 ? 0 : 128 << 10;
-	return ranks < 63 ? 256 << 10 : ranks < 119 ? 512 << 10 : 1 << 20;
+	if (ranks < 9)
+		return ranks == 6 ? 32 << 10 : 0;
+	if (ranks < 20)
+		return ranks < 12 ? 64 << 10 : 128 << 10;
+	return ranks < 34 ? 256 << 10 : ranks < 61 ? 512 << 10 : 1 << 20;
+}
+
+/* The same of reduce-scatters and all-gathers, by the bytes of all shares. */
+static inline uint32_t rar_halving_shares(uint32_t ranks)
+{
+	return rar_halving_bytes(ranks) << !!(ranks & (ranks - 1));
 }
 
 /* Bytes of the longest operation that RAR_AUTO exchanges directly, as the manual has it. */

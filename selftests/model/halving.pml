@@ -3,8 +3,8 @@
  * An all-reduce by recursive halving (net/rar/ring/halving.c): OPS operations, a table of TABLE
  * operations at each rank. Chunks do not wait for one another, so this is one of them: its sums go
  * by a tree to rank 0, which makes the sum of all, and that goes back by the same tree. With N=4
- * ranks 1 and 3 give it away in the first stage, rank 2 in the second one; with N=3 rank 1 is
- * folded.
+ * ranks 1 and 3 give it away in the first step, rank 2 in the second one; with N=3 rank 1 does so
+ * in the first step, in which a pair exchanges, and rank 2 in the second one.
  *
  * Numbers, windows and acknowledgments of the links are those of link.pml: here a chunk is sent
  * again from the buffer, whatever that holds then, until it is acknowledged. A packet in the network

@@ -24,8 +24,10 @@ matrix()
 	result $? "16 ranks: up to 256 KiB"
 	[ "$(shares 16)" = "262144 262144" ]
 	result $? "16 ranks: all-gathers and reduce-scatters, too"
-	[ "$(shares 6)" = "6144 6144" ]
-	result $? "6 ranks: all-gathers and reduce-scatters by doubling, up to 1 KiB for each rank"
+	[ "$(halving 6)" = 32768 ]
+	result $? "6 ranks: up to 32 KiB"
+	[ "$(shares 6)" = "65536 65536" ]
+	result $? "6 ranks: all-gathers and reduce-scatters up to twice as much"
 	check "N=8, by default" ring -n 8 -2 -t f32 -c "$lengths" -z cior -p 4
 	topo_sysctl halving_bytes=2000000
 	for n in 2 3 4 5 8 16; do
@@ -129,13 +131,13 @@ killed()
 need_module
 topo_up 16 || skip_all "no network namespaces"
 if modprobe -q sch_netem; then
-	plan 42
+	plan 43
 	matrix
 	same_bits
 	lossy
 	long_links
 else
-	plan 29
+	plan 30
 	matrix
 	same_bits
 fi

@@ -102,7 +102,8 @@ static void fill_data(const struct rar_link *link, const struct rar_tx_item *ite
 	}
 	fill_hdr(link->member, &dh->h, type, link->rank, 0);
 	rar_op_describe(dh, item->op->seq, &item->op->fingerprint);
-	dh->chunk = cpu_to_be32(rar_ring_there(&item->op->ring, item->run.phase, item->run.chunk));
+	dh->chunk = cpu_to_be32(rar_ring_there(&item->op->ring, item->run.phase, item->run.chunk,
+					       link->rank));
 	dh->flags = item->flags | (item->ack_now ? RAR_F_ACK_NOW : 0);
 }
 

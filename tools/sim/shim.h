@@ -34,6 +34,8 @@
 #define rounddown_pow_of_two(n)	(1U << (31 - __builtin_clz(n)))
 #define FIELD_GET(mask, x)	(((x) & (mask)) / ((mask) & -(mask)))
 #define GENMASK(h, l)		((~0UL >> (63 - (h))) & (~0UL << (l)))
+#define GENMASK_ULL(h, l)	((~0ULL << (l)) & (~0ULL >> (63 - (h))))
+#define is_power_of_2(n)	((n) && !((n) & ((n) - 1)))
 #define ____cacheline_aligned	__aligned(64)
 #define sizeof_field(t, m)	sizeof(((t *)0)->m)
 #define noinline_for_stack

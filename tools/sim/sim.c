@@ -239,8 +239,8 @@ static void check_schedule(void)
 	if (sim_set.schedule == RAR_DIRECT && (sim_set.collective == RAR_REDUCE ||
 					       sim_set.collective == RAR_REDUCE_SCATTER))
 		die("no %s goes directly", collectives[sim_set.collective]);
-	if (sim_set.halving && !rar_ring_halves(sim_set.ranks, sim_set.collective))
-		die("%u ranks do not go by halving here", sim_set.ranks);
+	if (sim_set.halving && !rar_ring_halves(sim_set.collective))
+		die("this collective does not go by halving");
 	if (rar_ring_shares(sim_set.collective) && sim_set.bytes % (8 * sim_set.ranks))
 		die("bytes must be a multiple of 8 for each rank");
 	if (sim_set.root >= sim_set.ranks)

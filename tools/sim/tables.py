@@ -190,17 +190,17 @@ def table_halving(sim):
 
 def table_shares(sim):
     """All-gathers, by ranks and the bytes that each contributes: the time by the ring, and how many
-    times as fast they are by doubling, by halving (2^k ranks), and with RAR_AUTO. A reduce-scatter
+    times as fast they are by doubling, by halving, and with RAR_AUTO. A reduce-scatter
     sends as many packets"""
     sizes = (8, 256, 512, 1024, 4096, 16384)
     widths = (6, *(9, 5, 5, 6) * len(sizes))
     row(("ranks", *(cell for size in sizes for cell in (f"{size}", "dbl", "hlv", "auto"))),
         widths)
     worst = 1
-    for n in (3, 4, 6, 8, 16, 20, 64, 256):
+    for n in (3, 4, 6, 8, 12, 16, 20, 48, 64, 100, 256):
         cells = [n]
         for size in sizes:
-            ways = ("ring", "doubling", "auto", *(("halving",) if n & (n - 1) == 0 else ()))
+            ways = ("ring", "doubling", "halving", "auto")
             us = {way: simulate(sim, f"{BASE} -n {n} -b {n * size} -r 3 --collective allgather "
                                      f"--schedule {way}")["us"]
                   for way in ways if way != "doubling" or n * size <= 64 << 10}
@@ -223,7 +223,7 @@ def table_choice(sim):
         for delay in delays:
             cells = []
             for size in sizes:
-                ways = ("auto", *(("direct",) if n <= 16 else ()), "doubling", "ring")
+                ways = ("auto", *(("direct",) if n <= 16 else ()), "doubling", "halving", "ring")
                 us = {way: simulate(sim, f"{BASE} -n {n} -b {size} -d {delay}us -r 3 "
                                          f"--schedule {way}")["us"] for way in ways}
                 auto = us.pop("auto")

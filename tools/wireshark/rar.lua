@@ -131,7 +131,7 @@ local mode_bits = {
 	{ 0xf000, "way", "Not by the ring" },
 }
 
-local ways = { [0] = "by the ring", "direct", "doubling", "halving" }
+local ways = { [0] = "by the ring", "direct", "doubling", "halving, some ranks folded", "halving" }
 
 local chunkflags = {
 	{ 0x01, "ack_now", "Acknowledge at once" },
@@ -185,7 +185,7 @@ local direct = chunk_layout({
 
 -- Has a DIRECT numbers, as RS and AG have? By halving.
 local function is_numbered(buf)
-	return buf:len() >= DATA_HEADER and math.floor(buf(52, 2):uint() / 4096) == 3
+	return buf:len() >= DATA_HEADER and math.floor(buf(52, 2):uint() / 4096) == 4
 end
 
 local done = layout {

@@ -282,9 +282,10 @@ enum rar_collective {
  *                recursive doubling, and a short broadcast by a tree, up to 8 to 64 KiB, as N is
  *                (doubling_bytes of struct rar_info): the hops are log2 N, or that rounded down
  *                and two more, in a group of any size. A longer all-reduce may go by recursive
- *                halving, in twice as many hops (halving_bytes). All-gathers and reduce-scatters
- *                take as many hops as doubling (gather_bytes, scatter_bytes). Every rank must
- *                reach about log2 N others at the addresses that RAR_PEERS tells.
+ *                halving, in twice log2 N hops, rounded up (halving_bytes). All-gathers and
+ *                reduce-scatters take half as many (gather_bytes, scatter_bytes). Every rank
+ *                must reach log2 N others, or up to 4 log2 N if N is no power of two, at the
+ *                addresses that RAR_PEERS tells.
  * @RAR_SCHEDULE_NR: number of schedules
  *
  * The schedule decides the order of the additions, and so the bits of floating point
@@ -292,7 +293,8 @@ enum rar_collective {
  * the bits of RAR_BY_RANKS. With RAR_DOUBLING the sum of the lower half of the ranks and the
  * sum of the upper half are added, and each of them in the same way, whatever the root, and by
  * halving as well. But a reduce-scatter by halving adds the sum of the even ranks and the sum of
- * the odd ranks, and each of them in the same way. With RAR_AUTO the bits of sums that go directly
+ * the odd ranks, and each of them in the same way; if N is no power of two, in an order of its own
+ * for each share. With RAR_AUTO the bits of sums that go directly
  * are those of ranks that add in rank order, whatever the length, and those of the others are as
  * with RAR_DOUBLING. The way of an operation follows from its length and the number of ranks alone,
  * never from a time. But if a pair of ranks cannot reach each other, the bits are as with

@@ -88,22 +88,34 @@ static inline struct rar_link *rar_member_next_out(const struct rar_member *m,
 
 /* Take the first of these slots off. Return: its link; NULL if none is left. */
 static inline struct rar_link *
-rar_member_next_partner(const struct rar_member *m, u32 *slots)
+rar_member_next_partner(const struct rar_member *m, u64 *slots)
 {
 	struct rar_direct_peer *peer = READ_ONCE(m->direct.peer);
 	u32 slot;
 
 	if (!*slots || !peer)
 		return NULL;
-	slot = __ffs(*slots);
+	slot = __ffs64(*slots);
 	*slots &= *slots - 1;
 	return &peer[slot].link;
 }
 
 /* The links to the peers by halving */
 #define rar_each_partner(link, m)					\
-	for (u32 _s = READ_ONCE((m)->direct.partners);			\
+	for (u64 _s = READ_ONCE((m)->direct.partners);			\
 	     ((link) = rar_member_next_partner(m, &_s)); )
+
+/* The slot of a direct link, as a bit. */
+static inline u64 rar_link_slot(const struct rar_link *link)
+{
+	return BIT_ULL(link->index - RAR_LINKS);
+}
+
+/* Does a direct link lead to a peer by halving? */
+static inline bool rar_link_is_partner(const struct rar_link *link)
+{
+	return READ_ONCE(link->member->direct.partners) & rar_link_slot(link);
+}
 
 /* Does an operation have a part for a link by which chunks go? */
 static inline bool rar_link_serves(const struct rar_link *link,

@@ -26,7 +26,7 @@ static struct workqueue_struct *op_wq;
 static struct rar_operation *op_new(struct rar_member *m, u16 mode, u64 bytes)
 {
 	bool halving = rar_mode_way(mode) == RAR_WAY_HALVING;
-	u32 nouts = rar_outs(m) + (halving ? hweight32(m->direct.partners) : 0);
+	u32 nouts = rar_outs(m) + (halving ? hweight64(m->direct.partners) : 0);
 	struct rar_operation *op = kzalloc(struct_size(op, out, nouts), GFP_KERNEL_ACCOUNT);
 
 	if (!op)
@@ -225,29 +225,35 @@ static size_t time_words(const struct rar_ring *ring, const struct rar_owed *owe
 	return is_timed(ring, owed) ? DIV_ROUND_UP((size_t)owed->own, 2) : 0;
 }
 
-/* What is sent by a link: the first @outs are those of the ring. */
-static struct rar_owed owed_by(const struct rar_ring *ring, u32 outs, u32 link)
+/* The words of memory for the bitmaps and times of a link. */
+static size_t out_words(const struct rar_ring *ring,
+			const struct rar_owed *owed)
 {
-	return link < outs ? rar_ring_owed(ring, link) :
-			     rar_ring_owed_by(ring, link - outs);
+	size_t longs = BITS_TO_LONGS(ring->nchunks), words = 0;
+
+	if (owed->used)
+		words = (3 * RAR_PHASES + (owed->nback ? 2 : 0)) * longs;
+	return words + time_words(ring, owed);
 }
 
-/*
- * The words of memory for the bitmaps and times of a rank with @nouts links, of
- * which the first @outs are those of the ring.
- */
-static size_t bits_words(const struct rar_ring *ring, u32 outs, u32 nouts)
+/* The same of all links, of which the first @outs are those of the ring. */
+static size_t bits_words(const struct rar_ring *ring, u32 outs)
 {
 	size_t longs = BITS_TO_LONGS(ring->nchunks);
 	size_t words = (2 * RAR_PHASES + ring->plan.aside) * longs;
+	struct rar_partners partners = { };
 	struct rar_owed owed;
 	u32 i;
 
-	for (i = 0; i < nouts; i++) {
-		owed = owed_by(ring, outs, i);
-		if (owed.used)
-			words += (3 * RAR_PHASES + (owed.nback ? 2 : 0)) * longs;
-		words += time_words(ring, &owed);
+	for (i = 0; i < outs; i++) {
+		owed = rar_ring_owed(ring, i);
+		words += out_words(ring, &owed);
+	}
+	if (ring->plan.halving)
+		rar_halving_partners(ring, &partners);
+	for (i = 0; i < partners.n; i++) {
+		owed = rar_ring_owed_to(ring, partners.rank[i]);
+		words += out_words(ring, &owed);
 	}
 	return words;
 }
@@ -288,12 +294,17 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 /* Prepare each link's part. */
 static void op_set_outs(struct rar_operation *op)
 {
-	struct rar_out *out;
+	struct rar_partners partners = { };
+	struct rar_out *out = op->out;
 	u32 i;
 
-	for (i = 0; i < op->nouts; i++) {
-		out = &op->out[i];
-		out->owed = owed_by(&op->ring, op->ring_outs, i);
+	if (op->ring.plan.halving)
+		rar_halving_partners(&op->ring, &partners);
+	for (i = 0; i < op->ring_outs; i++, out++)
+		out->owed = rar_ring_owed(&op->ring, i);
+	for (i = 0; i < partners.n; i++, out++)
+		out->owed = rar_ring_owed_to(&op->ring, partners.rank[i]);
+	for (out = op->out; out < op->out + op->nouts; out++) {
 		out->inject = out->owed.first;
 		out->inject_end = out->owed.first;
 	}
@@ -413,7 +424,6 @@ EXPORT_SYMBOL_GPL(rar_op_cut);
 int rar_op_bits(const struct rar_member *m, const struct rar_fingerprint *fingerprint,
 		u64 *bytes)
 {
-	u32 outs = rar_outs(m), nouts = outs;
 	struct rar_ring ring;
 	size_t words;
 	int err;
@@ -421,9 +431,7 @@ int rar_op_bits(const struct rar_member *m, const struct rar_fingerprint *finger
 	err = rar_op_cut(&ring, fingerprint, m->payload, &m->place);
 	if (err)
 		return err;
-	if (ring.plan.halving)
-		nouts += rar_halving_links(&ring.plan.stages);
-	words = bits_words(&ring, outs, nouts);
+	words = bits_words(&ring, rar_outs(m));
 	*bytes = words <= RAR_OP_FEW ? 0 : words * sizeof(long);
 	return 0;
 }
@@ -449,7 +457,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 		return err;
 
 	op_set_outs(op);
-	if (!op_alloc_bits(op, bits_words(&op->ring, op->ring_outs, op->nouts)))
+	if (!op_alloc_bits(op, bits_words(&op->ring, op->ring_outs)))
 		return -ENOMEM;
 	op_set_bitmaps(op, BITS_TO_LONGS(op->ring.nchunks));
 

@@ -123,9 +123,11 @@ static void plan_doubling(struct rar_plan *plan)
  * By halving, see ring.h: the contribution, and then the sums, lie where the
  * buffer begins.
  */
-static void plan_halving(struct rar_plan *plan)
+static void plan_halving(struct rar_plan *plan, const struct rar_place *place)
 {
 	plan->halving = true;
+	plan->halves = rar_halves_of(place->size, place->rank,
+				     plan->shares > 1);
 	set_phase(plan, RAR_AG, RAR_NO_BLOCK, RAR_NO_BLOCK);
 }
 
@@ -168,18 +170,10 @@ static bool doubles(u8 collective)
 	       rar_ring_shares(collective);
 }
 
-/**
- * rar_ring_halves() - can a collective go by halving?
- * @size:       ranks, at least 1
- * @collective: may be anything
- *
- * Ranks that are folded would send and get all of the tensor, so where each
- * rank has a share the size must be a power of two.
- */
-bool rar_ring_halves(u32 size, u8 collective)
+/* Can @collective, which may be anything, go by halving? */
+bool rar_ring_halves(u8 collective)
 {
-	return collective == RAR_ALLREDUCE ||
-	       (rar_ring_shares(collective) && !(size & (size - 1)));
+	return collective == RAR_ALLREDUCE || rar_ring_shares(collective);
 }
 
 /**
@@ -209,10 +203,9 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	const struct row *row;
 
 	if (!collective || collective >= RAR_COLLECTIVE_NR ||
-	    (ordered && !sums) || way >= RAR_WAY_NR ||
+	    (ordered && !sums) || way >= RAR_WAY_NR || way == RAR_WAY_FOLDED ||
 	    (doubling && (ordered || !doubles(collective))) ||
-	    (halving &&
-	     (ordered || !rar_ring_halves(place->size, collective))) ||
+	    (halving && (ordered || !rar_ring_halves(collective))) ||
 	    (direct && !goes_directly(collective)))
 		return -EOPNOTSUPP;
 	row = ordered ? &in_order : &rows[collective];
@@ -229,14 +222,14 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	plan->gathered = gathers || halving || (doubling && !plan->tree) ||
 			 (direct && collective == RAR_ALLGATHER);
 	plan->direct = direct || doubling || halving;
-	if (doubling || halving)
+	if (doubling)
 		plan->stages = row->rooted ?
 			rar_stages_to(place->size, place->rank, root) :
 			rar_stages_of(place->size, place->rank);
 	if (doubling && !plan->tree)
 		plan_doubling(plan);
 	else if (halving)
-		plan_halving(plan);
+		plan_halving(plan, place);
 	else if (place->hosts && sums && !ordered)
 		plan_hosts(plan, place);
 	else
@@ -598,19 +591,18 @@ struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index l
 }
 
 /**
- * rar_ring_owed_by() - what this rank sends by one of the links of a halving
+ * rar_ring_owed_to() - what this rank sends to another one by halving
  * @ring: the schedule
- * @link: less than rar_halving_links(); otherwise nothing goes by it
+ * @rank: the other rank
  *
  * Each chunk is sent once: a partial sum, or a sum that comes back.
  */
-struct rar_owed rar_ring_owed_by(const struct rar_ring *ring, u32 link)
+struct rar_owed rar_ring_owed_to(const struct rar_ring *ring, u32 rank)
 {
-	const struct rar_plan *plan = &ring->plan;
 	struct rar_owed owed = { };
 
-	if (plan->halving && link < rar_halving_links(&plan->stages))
-		owed.ntx = rar_halving_owed(ring, link);
+	if (ring->plan.halving)
+		owed.ntx = rar_halving_owed(ring, rank);
 	owed.used = owed.ntx;
 	return owed;
 }

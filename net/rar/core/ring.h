@@ -176,6 +176,22 @@ static inline bool rar_place_keyed(const struct rar_place *place)
 }
 
 /**
+ * struct rar_halves - how the ranks of a group halve, see core/halving.h
+ * @size:   ranks
+ * @rank:   this rank
+ * @bits:   log2 of @size, rounded down
+ * @n:      steps
+ * @shares: each rank has a share, as long as all others
+ */
+struct rar_halves {
+	u32 size;
+	u32 rank;
+	u32 bits;
+	u32 n;
+	bool shares;
+};
+
+/**
  * struct rar_plan - what one rank does in one operation
  * @parts:  blocks that the tensor is cut into, each injected by one rank
  * @starts: by phase, the block that starts here and so never arrives in that phase
@@ -195,7 +211,8 @@ static inline bool rar_place_keyed(const struct rar_place *place)
  * @gathers: each rank gets all of it, or none. By halving: ranks get the shares
  *          of others
  * @tree:   a broadcast by the tree of @stages; then @direct is set, too
- * @stages: @doubling, @halving and @tree: the stages of this rank
+ * @stages: @doubling and @tree: the stages of this rank
+ * @halves: @halving: how the ranks halve
  * @sum:    @gathered: the block that the sum lies in, which may be one after
  *          the last; RAR_NO_BLOCK: this rank gets none
  * @back:   the block that starts here in RAR_AG also goes in memory to the first rank of
@@ -224,6 +241,7 @@ struct rar_plan {
 	bool gathers;
 	bool tree;
 	struct rar_stages stages;
+	struct rar_halves halves;
 	u32 sum;
 	bool back;
 	bool aside;
@@ -234,6 +252,12 @@ struct rar_plan {
 struct rar_span {
 	u64 off;
 	u64 len;
+};
+
+/* Chunks of a tensor that follow one another. */
+struct rar_range {
+	u32 first;
+	u32 n;
 };
 
 /**
@@ -298,7 +322,8 @@ struct rar_chunk {
 
 /* By halving, see core/halving.h */
 u32 rar_halving_end(const struct rar_ring *ring, u32 chunk);
-u32 rar_halving_there(const struct rar_ring *ring, u32 chunk);
+u32 rar_halving_there(const struct rar_ring *ring, bool sums, u32 chunk,
+		      u32 rank);
 
 /*
  * Index of the chunk after the block that @chunk belongs to; or after the block's lead, or after
@@ -479,17 +504,17 @@ static inline u32 rar_plan_partial(const struct rar_plan *plan, u32 stage)
 }
 
 /*
- * The number at the rank that it goes to of a chunk that is sent in @phase. By
+ * The number of a chunk that is sent in @phase at the rank that it goes to. By
  * doubling it lies in the block of the arrival there, by halving a partial sum
- * does; all else has the same number everywhere.
+ * does; by the ring it has the same number everywhere.
  */
 static inline u32 rar_ring_there(const struct rar_ring *ring,
-				 enum rar_phase phase, u32 chunk)
+				 enum rar_phase phase, u32 chunk, u32 rank)
 {
 	if (ring->plan.doubling)
 		chunk -= ring->plan.stages.n * ring->cpb;
-	if (ring->plan.halving && phase == RAR_RS)
-		chunk = rar_halving_there(ring, chunk);
+	if (ring->plan.halving)
+		chunk = rar_halving_there(ring, phase == RAR_AG, chunk, rank);
 	return chunk;
 }
 
@@ -503,7 +528,7 @@ static inline bool rar_plan_injects(const struct rar_plan *plan, enum rar_phase 
 bool rar_ring_rooted(u8 collective);
 bool rar_ring_reduces(u8 collective);
 bool rar_ring_shares(u8 collective);
-bool rar_ring_halves(u32 size, u8 collective);
+bool rar_ring_halves(u8 collective);
 int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 collective,
 		  u16 mode, u32 root);
 struct rar_span rar_plan_share(const struct rar_plan *plan, u64 bytes);
@@ -523,7 +548,7 @@ u32 rar_ring_of_box(const struct rar_ring *ring, u32 box, u32 block, u32 *end);
 u32 rar_ring_ntx(const struct rar_ring *ring);
 u32 rar_ring_nback(const struct rar_ring *ring);
 struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index link);
-struct rar_owed rar_ring_owed_by(const struct rar_ring *ring, u32 link);
+struct rar_owed rar_ring_owed_to(const struct rar_ring *ring, u32 rank);
 u32 rar_ring_need(const struct rar_ring *ring);
 u64 rar_ring_share(const struct rar_ring *ring, u64 bytes);
 

@@ -90,21 +90,13 @@ struct rar_stages rar_stages_to(u32 size, u32 rank, u32 root)
 	return st;
 }
 
-/*
- * The bytes that a link and the hosts pass on in the time that a hop takes
- * besides: 15 us at 0.8 GB/s. "scripts/sim depth" shows where the ring is
- * faster with links of 10 Gbit/s and 10 us; with longer links it is so for
- * longer tensors only.
- */
-#define HOP_BYTES	12288
-
 /**
  * rar_stages_bytes() - the longest tensor that doubling is for
  * @size: ranks, at least 2
  *
  * T stages pass on all of it, 2(N-1) hops of the ring 1/N each. So doubling is
- * faster up to HOP_BYTES * (2(N-1) - T) / (T - 2(N-1)/N) bytes. The bits of a
- * sum depend on it, so it hangs on the number of ranks alone.
+ * faster up to RAR_HOP_BYTES * (2(N-1) - T) / (T - 2(N-1)/N) bytes. The bits of
+ * a sum depend on it, so it hangs on the number of ranks alone.
  *
  * Return: bytes, a power of two, from RAR_STAGES_MIN_BYTES, up to which the
  * ring does not cut a tensor and is slower with any number of ranks, to
@@ -114,39 +106,15 @@ u32 rar_stages_bytes(u32 size)
 {
 	u32 stages = rar_stages_of(size, 0).n, hops = 2 * (size - 1);
 	u64 more = (u64)(hops - stages) * size, less = stages * size - hops;
-	u32 bytes = RAR_STAGES_MIN_BYTES;
+	u32 bytes = RAR_STAGES_MIN_BYTES, most = RAR_STAGES_MAX_BYTES;
 
-	while (bytes < RAR_STAGES_MAX_BYTES &&
-	       2 * bytes * less <= HOP_BYTES * more)
+	/* Folded ranks wait for two stages more. By halving they do not. */
+	if (rar_stages_of(size, 0).folded)
+		most /= 2;
+	while (bytes < most &&
+	       2 * bytes * less <= RAR_HOP_BYTES * more)
 		bytes *= 2;
 	return bytes;
-}
-
-/**
- * rar_halving_bytes() - the longest tensor that halving is for
- * @size: ranks, at least 2
- *
- * It takes 2T hops, if T are the stages but for one of those of the folded
- * ranks, and the ring 2(N-1). About as many bytes pass, but fewer of them at
- * the same time, and the processor copies them more often. That takes 2/7
- * more: it is an eighth in "scripts/sim halving", and a third was measured with
- * slow processors. If ranks are folded it takes 13/10 more, as all of their
- * tensors pass once more each way. So halving is faster up to
- * HOP_BYTES * (N-1-T) * 7/2, or * 10/13.
- *
- * Return: bytes, a power of two, RAR_HALVING_BYTES at most; 0 if that is not
- * more than rar_stages_bytes().
- */
-u32 rar_halving_bytes(u32 size)
-{
-	struct rar_stages st = rar_stages_of(size, 0);
-	u32 stages = st.n - !!st.folded, bytes = RAR_HALVING_BYTES;
-	u64 most = (u64)HOP_BYTES * (size - 1 - stages);
-
-	most = st.folded ? most * 20 : most * 7 * 13;
-	while (bytes * 26ULL > most)
-		bytes /= 2;
-	return bytes > rar_stages_bytes(size) ? bytes : 0;
 }
 
 /**
@@ -155,17 +123,15 @@ u32 rar_halving_bytes(u32 size)
  *
  * By doubling all shares pass in each stage, in a packet or two. By halving,
  * and by the ring, each share needs a packet of its own at each rank. As
- * "scripts/sim shares" prints, halving is slower up to shares of 512 bytes, and
- * the ring up to 1024, whatever the number of ranks.
+ * "scripts/sim shares" prints, halving is slower up to shares of 512 bytes,
+ * whatever the number of ranks.
  *
  * Return: bytes; 0 if the ring takes as few hops. The same holds for the shares
  * of a reduce-scatter.
  */
 u32 rar_stages_share(u32 size)
 {
-	if (size < 4)
-		return 0;
-	return rar_stages_of(size, 0).folded ? 1024 : 512;
+	return size < 4 ? 0 : 512;
 }
 
 /* The stage in which folded ranks send, or in which they get the sum. */

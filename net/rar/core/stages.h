@@ -49,6 +49,14 @@
 #define RAR_STAGES_MAX	14	/* 4095 ranks: 11 and two more; 4096: 12 */
 #define RAR_NO_STAGE	U32_MAX
 
+/*
+ * The bytes that a link and the hosts pass on in the time that a hop takes
+ * besides: 15 us at 0.8 GB/s. "scripts/sim depth" shows where the ring is
+ * faster with links of 10 Gbit/s and 10 us; with longer links it is so for
+ * longer tensors only.
+ */
+#define RAR_HOP_BYTES		12288
+
 /* Limits of rar_stages_bytes(): a question has a bit for each of 64 chunks. */
 #define RAR_STAGES_MIN_BYTES	8192
 #define RAR_STAGES_MAX_BYTES	65536
@@ -57,7 +65,7 @@
  * The longest operation by halving, of which the kernel has a copy: that may be
  * set, and of rar_halving_bytes().
  */
-#define RAR_HALVING_MAX_BYTES	(16 << 20)
+#define RAR_HALVING_MAX_BYTES	(16U << 20)
 #define RAR_HALVING_BYTES	(1 << 20)
 
 /**
@@ -113,7 +121,6 @@ struct rar_stages rar_stages_to(u32 size, u32 rank, u32 root);
 struct rar_stage rar_stage(const struct rar_stages *st, u32 stage);
 u32 rar_stages_core(const struct rar_stages *st);
 u32 rar_stages_bytes(u32 size);
-u32 rar_halving_bytes(u32 size);
 u32 rar_stages_share(u32 size);
 u32 rar_stage_from(const struct rar_stages *st, u32 rank);
 u32 rar_stage_to(const struct rar_stages *st, u32 rank);

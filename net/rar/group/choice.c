@@ -22,6 +22,7 @@
 #include <linux/log2.h>
 
 #include "core/gather.h"
+#include "core/halving.h"
 #include "core/ring.h"
 #include "core/stages.h"
 #include "group/choice.h"
@@ -239,10 +240,19 @@ static u32 doubling_below(const struct rar_member *m, u8 collective)
 	}
 }
 
+/*
+ * The border is that of an all-reduce. With shares no rank waits for a pair, so
+ * of other than 2^k ranks it is twice as far.
+ */
 static u32 halving_below(const struct rar_member *m, u8 collective)
 {
-	return rar_ring_halves(m->size, collective) ? m->direct.halving_below :
-						      0;
+	u32 border = m->direct.halving_below;
+
+	if (!border || !rar_ring_halves(collective))
+		return 0;
+	if (rar_ring_shares(collective) && !is_power_of_2(m->size))
+		border = below(min(2 * (border - 1), RAR_HALVING_MAX_BYTES));
+	return border;
 }
 
 /**

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The ranks that a rank may send to beside its neighbours: all others of a
- * small group, or its peers by doubling. Each has a direct link, in a slot.
+ * small group, or its peers by halving, among which are those by doubling. Each
+ * has a direct link, in a slot.
  */
 #include <linux/slab.h>
 
 #include "core/gather.h"
-#include "core/stages.h"
+#include "core/halving.h"
 #include "group/peers.h"
 #include "link/rail.h"
 #include "rar.h"
@@ -40,40 +41,16 @@ bool rar_peers_wanted(const struct rar_member *m)
 	return m->direct.peer && fits(m);
 }
 
-/*
- * Find the slot of each peer by doubling. If not all ranks have one, each peer
- * gets the next one. A rank that is folded, or whose neighbour is, has one peer
- * in two stages. Return: slots in all.
- */
-static u32 doubling_slots(struct rar_member *m, u32 *ranks, u32 n)
+/* Find the ranks that have a slot. */
+static void find_slots(struct rar_member *m, struct rar_partners *slots)
 {
-	struct rar_stages st = rar_stages_of(m->size, m->rank);
-	struct rar_stage stage;
-	u32 s, i;
-
-	for (s = 0; s < st.n; s++) {
-		stage = rar_stage(&st, s);
-		if (!stage.sends && !stage.takes)
-			continue;
-		for (i = 0; i < n && ranks[i] != stage.peer; i++)
-			;
-		ranks[i] = stage.peer;
-		n = max(n, i + 1);
-	}
-	return n;
-}
-
-/* Set the ranks that have a slot. Return: how many have. */
-static u32 find_slots(struct rar_member *m, u32 *ranks)
-{
-	u32 n = 0;
-
 	m->direct.all = to_all(m);
-	while (m->direct.all && n < m->size) {
-		ranks[n] = n;
-		n++;
+	if (!m->direct.all) {
+		rar_halves_partners(m->size, m->rank, slots);
+		return;
 	}
-	return doubling_slots(m, ranks, n);
+	for (slots->n = 0; slots->n < m->size; slots->n++)
+		slots->rank[slots->n] = slots->n;
 }
 
 static void free_peers(struct rar_direct_peer *peer, u32 n)
@@ -122,23 +99,26 @@ static void forget(struct rar_member *m)
  */
 int rar_peers_prepare(struct rar_member *m)
 {
-	u32 ranks[RAR_GATHER_RANKS], n, i;
 	struct rar_direct_peer *peer;
+	struct rar_partners slots;
+	u32 i;
 
-	BUILD_BUG_ON(RAR_GATHER_RANKS < RAR_STAGES_MAX ||
-		     RAR_GATHER_RANKS > 32 || RAR_MAX_OPS > 64);
+	/* A bit each; of those to which anything goes without numbers, 32. */
+	BUILD_BUG_ON(RAR_PARTNERS_MAX > 64 || RAR_GATHER_RANKS > 32 ||
+		     RAR_MAX_OPS > 64);
 	if (m->direct.peer && !fits(m))
 		forget(m);
 	if (m->direct.peer || !allowed(m))
 		return 0;
-	n = find_slots(m, ranks);
-	peer = kvcalloc(n, sizeof(*peer), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	find_slots(m, &slots);
+	peer = kvcalloc(slots.n, sizeof(*peer),
+			GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!peer)
 		return -ENOMEM;
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < slots.n; i++) {
 		peer[i].link.member = m;
 		peer[i].link.index = RAR_LINKS + i;
-		peer[i].link.rank = ranks[i];
+		peer[i].link.rank = slots.rank[i];
 		spin_lock_init(&peer[i].link.rx.lock);
 		if (dst_cache_init(&peer[i].link.path.cache,
 				   GFP_KERNEL_ACCOUNT)) {
@@ -147,7 +127,7 @@ int rar_peers_prepare(struct rar_member *m)
 		}
 	}
 	/* Packets find the links only in a member that joins: later. */
-	m->direct.n = n;
+	m->direct.n = slots.n;
 	m->direct.peer = peer;
 	return 0;
 }

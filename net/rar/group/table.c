@@ -71,7 +71,8 @@ static void own_caps(struct rar_caps *caps)
 	caps->wire_version = RAR_WIRE_VERSION;
 	caps->collectives = GENMASK(RAR_COLLECTIVE_NR - 1, RAR_ALLREDUCE);
 	caps->dtypes[0] = RAR_OP_FLAGS |
-			  FIELD_PREP(RAR_CAPS_WAYS, GENMASK(RAR_WAY_NR - 1, 0));
+			  FIELD_PREP(RAR_CAPS_WAYS, GENMASK(RAR_WAY_NR - 1, 0) &
+				     ~BIT(RAR_WAY_FOLDED));
 	for (redop = 1; redop < RAR_REDOP_NR; redop++)
 		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
 			if (rar_reduce_kind(dtype, redop))

@@ -305,7 +305,7 @@ static u32 slot_bit(struct rar_member *m, u32 rank)
 {
 	struct rar_link *link = rar_member_direct(m, rank);
 
-	return link ? BIT(link->index - RAR_LINKS) : 0;
+	return link ? rar_link_slot(link) : 0;
 }
 
 /* The slots of the ranks that a rank exchanges partial sums with. */
@@ -677,7 +677,7 @@ EXPORT_SYMBOL_GPL(rar_link_free);
 u32 rar_link_early(const struct rar_link *link)
 {
 	u64 bytes = READ_ONCE(link->member->rn->sysctl_early_bytes);
-	u32 peers = hweight32(link->member->direct.partners);
+	u32 peers = hweight64(link->member->direct.partners);
 
 	if (rar_link_is_direct(link) && peers > LINK_EARLY)
 		bytes = div_u64(bytes * LINK_EARLY, peers);

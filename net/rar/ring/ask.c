@@ -48,7 +48,7 @@ static struct question needs(struct rar_member *m, u32 slot)
 		q.missing = rar_direct_lacks(op, link->rank);
 		/* If it is not complete here it cannot be released anyway. */
 		q.facts |= q.missing ||
-			   ((op->peers & BIT(slot)) &&
+			   ((op->peers & BIT_ULL(slot)) &&
 			    (op->keyed || !atomic_read(&op->left)));
 	}
 	return q;
@@ -119,11 +119,11 @@ static void ask(struct rar_link *link, const struct question *q)
 }
 
 /* All slots, a bit each; not that of this rank. */
-static u32 all_slots(const struct rar_member *m)
+static u64 all_slots(const struct rar_member *m)
 {
-	u32 all = GENMASK(m->direct.n - 1, 0);
+	u64 all = GENMASK_ULL(m->direct.n - 1, 0);
 
-	return m->direct.all ? all & ~BIT(m->rank) : all;
+	return m->direct.all ? all & ~BIT_ULL(m->rank) : all;
 }
 
 /**
@@ -137,7 +137,8 @@ void rar_ask_tick(struct rar_member *m)
 	struct rar_direct *d = &m->direct;
 	u64 now = rar_now_us();
 	struct question q;
-	u32 slot, news = 0;
+	u64 news = 0;
+	u32 slot;
 	bool due;
 
 	if (!d->paired)
@@ -153,7 +154,7 @@ void rar_ask_tick(struct rar_member *m)
 	if (news)
 		rar_direct_tell(m, news);
 	for (slot = 0; slot < d->n; slot++) {
-		if (!(all_slots(m) & BIT(slot)))
+		if (!(all_slots(m) & BIT_ULL(slot)))
 			continue;
 		spin_lock_bh(&m->tx_lock);
 		due = question_due(m, slot, now, &q);

@@ -795,7 +795,7 @@ static enum rar_rx rcv_numbered(struct rar_member *m, struct rar_pkt *pkt,
 {
 	struct rar_link *link = pkt->link;
 
-	if (!(m->direct.partners & BIT(link->index - RAR_LINKS)))
+	if (!rar_link_is_partner(link))
 		return RAR_DROP(Chunk);
 	/* The first operation of this rank gets it from its own memory. */
 	if (!rar_link_open_rx(link, GFP_ATOMIC | __GFP_NOWARN))

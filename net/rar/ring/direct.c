@@ -60,23 +60,30 @@ static u32 slot_of(struct rar_link *link)
 	return peer_of(link) - link->member->direct.peer;
 }
 
+/* Does a rank get something of an operation that has no numbers? */
+static bool goes_to(const struct rar_operation *op, const struct rar_link *link)
+{
+	return READ_ONCE(op->peers) & rar_link_slot(link);
+}
+
 /* Find the peers by halving, if anything goes so, and open their links. */
 static void start_partners(struct rar_member *m)
 {
-	struct rar_stages st = rar_stages_of(m->size, m->rank);
-	struct rar_stage stage;
+	struct rar_partners partners = { };
 	struct rar_link *link;
-	u32 partners = 0, s;
+	u64 slots = 0;
+	u32 i;
 
-	for (s = 0; m->direct.halving_below && s < st.n; s++) {
-		stage = rar_stage(&st, s);
-		link = rar_member_direct(m, stage.peer);
-		if ((!stage.sends && !stage.takes) || !link)
+	if (m->direct.halving_below)
+		rar_halves_partners(m->size, m->rank, &partners);
+	for (i = 0; i < partners.n; i++) {
+		link = rar_member_direct(m, partners.rank[i]);
+		if (!link)
 			continue;
-		partners |= BIT(slot_of(link));
-		link->out = rar_outs(m) + rar_halving_link(&st, s);
+		slots |= rar_link_slot(link);
+		link->out = rar_outs(m) + i;
 	}
-	WRITE_ONCE(m->direct.partners, partners);
+	WRITE_ONCE(m->direct.partners, slots);
 	rar_each_partner(link, m)
 		rar_link_start(link);
 }
@@ -195,7 +202,7 @@ static u64 full_chunks(const struct rar_member *m, const struct rar_operation *o
 /* A rank needs no more chunks of an operation, which may release the operation. tx_lock. */
 static void served(struct rar_member *m, struct rar_operation *op, u32 slot)
 {
-	op->peers &= ~BIT(slot);
+	op->peers &= ~BIT_ULL(slot);
 	if (op->direct_sent && full_chunks(m, op))
 		m->direct.peer[slot].full_lost = 0;
 	if (op->peers)
@@ -219,7 +226,7 @@ static void take_known(struct rar_member *m, u32 slot, u32 base, u64 map)
 	for (seq = m->op_oldest; seq < end; seq++) {
 		op = rar_link_op_at(m, seq);
 		/* Chunks of a stream are acknowledged one by one, see keyed.c. */
-		if (!op || op->keyed || !(op->peers & BIT(slot)))
+		if (!op || op->keyed || !(op->peers & BIT_ULL(slot)))
 			continue;
 		at = (s32)((u32)seq - base);
 		if (at < 0 || (at < 64 && map & (1ULL << at)))
@@ -262,7 +269,7 @@ bool rar_direct_concerns(struct rar_member *m, struct rar_operation *op,
 		return false;
 	if (op->ring.plan.halving)
 		return rar_halving_waits(m, op, link);
-	if (READ_ONCE(op->peers) & BIT(slot_of(link)))
+	if (goes_to(op, link))
 		return true;
 	if (op->keyed || !atomic_read(&op->left))
 		return false;
@@ -351,7 +358,7 @@ static void send_run(struct rar_link *link, struct rar_operation *op,
 	spin_lock_bh(&m->tx_lock);
 	item.known = told ? *told : known(m);
 	if (!told)
-		m->direct.news &= ~BIT(slot_of(link));
+		m->direct.news &= ~rar_link_slot(link);
 	item.lane = rar_lane_any(link, &item.run, again);
 	spin_unlock_bh(&m->tx_lock);
 	if (rar_run_send(link, &item) == -EMSGSIZE)
@@ -631,7 +638,7 @@ void rar_direct_send_done(struct rar_link *link, struct rar_done_hdr *dh)
 }
 
 /* Tell the ranks of these slots what is complete here. No lock held. */
-void rar_direct_tell(struct rar_member *m, u32 slots)
+void rar_direct_tell(struct rar_member *m, u64 slots)
 {
 	struct rar_known told;
 	u32 slot;
@@ -641,7 +648,7 @@ void rar_direct_tell(struct rar_member *m, u32 slots)
 	m->direct.news &= ~slots;
 	spin_unlock_bh(&m->tx_lock);
 	for (slot = 0; slot < m->direct.n; slot++)
-		if (slots & BIT(slot))
+		if (slots & BIT_ULL(slot))
 			send_done(&m->direct.peer[slot].link, &told,
 				  &(struct rar_done_hdr) { });
 }
@@ -800,7 +807,7 @@ void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt)
 	if (dh.lacks && !(dh.flags & cpu_to_be32(RAR_DF_STREAM)))
 		send_again(link, be64_to_cpu(dh.op_seq), be64_to_cpu(dh.lacks));
 	if (dh.flags & cpu_to_be32(RAR_DF_ASK))
-		rar_direct_tell(m, BIT(slot_of(link)));
+		rar_direct_tell(m, rar_link_slot(link));
 	if (dh.flags & cpu_to_be32(RAR_DF_UNA) && READ_ONCE(link->rx.seen))
 		rar_ack_rcv_una(link, be32_to_cpu(dh.chunk));
 	rar_direct_push(m);
@@ -824,11 +831,11 @@ void rar_direct_left(struct rar_member *m, u32 rank, u64 last)
 	for (seq = m->op_oldest; seq < min(m->op_next, last); seq++) {
 		op = rar_link_op_at(m, seq);
 		/* A rank that left may still send the end of its stream. */
-		if (op && op->peers & BIT(slot_of(link)) &&
+		if (op && goes_to(op, link) &&
 		    !(op->keyed && op->keyed->is_root))
 			served(m, op, slot_of(link));
 		else if (op && op->ring.plan.halving &&
-			 m->direct.partners & BIT(slot_of(link)))
+			 rar_link_is_partner(link))
 			rar_link_left(link, op);
 	}
 	spin_unlock_bh(&m->tx_lock);

@@ -15,7 +15,7 @@ void rar_direct_done(struct rar_member *m, struct rar_operation *op);
 void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk);
 void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt);
 u64 rar_direct_lacks(const struct rar_operation *op, u32 rank);
-void rar_direct_tell(struct rar_member *m, u32 slots);
+void rar_direct_tell(struct rar_member *m, u64 slots);
 bool rar_direct_concerns(struct rar_member *m, struct rar_operation *op,
 			 u32 rank);
 void rar_direct_left(struct rar_member *m, u32 rank, u64 last);

@@ -114,8 +114,7 @@ u64 rar_doubling_make(struct rar_member *m, struct rar_operation *op,
 		.chunk = rar_doubling_chunk(op, stage, nth), .phase = RAR_RS,
 	};
 	struct rar_run in = {
-		.chunk = rar_ring_there(&op->ring, RAR_AG, own.chunk),
-		.phase = RAR_AG,
+		.chunk = stage * op->ring.cpb + nth, .phase = RAR_AG,
 	};
 	struct rar_run sum = {
 		.chunk = own.chunk + op->ring.cpb, .phase = RAR_RS,

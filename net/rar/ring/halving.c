@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Recursive halving and doubling: which chunks are added, and where sums go. A
- * reduce-scatter ends with the sums, and an all-gather begins with them. See core/halving.h for the stages, and for the numbers that chunks
- * have.
+ * reduce-scatter ends with the sums, and an all-gather begins with them. See
+ * core/halving.h for the steps, and for the numbers that chunks have.
  *
  * Chunks go by direct links, with numbers, windows and acknowledgments as on
- * those of the ring. Each goes through the stages by itself, in softirq, on the
+ * those of the ring. Each goes through the steps by itself, in softirq, on the
  * CPU that has the last thing that it waited for, as by doubling (doubling.c):
  *
  *	published, AG, an arrival	it came
  *	published, RS, an arrival	it is added to what this rank had: the
- *					partial sum before the next stage
+ *					partial sum before the next step
  *	published, RS, the tensor	this rank has contributed
  *	published, AG, the tensor	the sum of all ranks is there
  *
@@ -64,21 +64,33 @@ static struct some within(struct some some, struct rar_range range)
 					 ~rar_mask(skip));
 }
 
-/* The link to the peer of a stage. */
-static struct rar_link *link_of(struct rar_member *m,
-				const struct rar_operation *op, u32 stage)
+/* Those that do not. */
+static struct some without(struct some some, struct rar_range range)
 {
-	return rar_member_direct(m, rar_halving_pair(&op->ring, stage).peer);
+	struct some in = within(some, range);
+
+	if (!in.mask)
+		return some;
+	return some_of(some.nth, some.mask & ~(in.mask << (in.nth - some.nth)));
+}
+
+/* The chunks of two ranges. */
+static struct rar_range both(struct rar_range a, struct rar_range b)
+{
+	u32 first = max(a.first, b.first);
+	u32 end = min(a.first + a.n, b.first + b.n);
+
+	return (struct rar_range) { first, end > first ? end - first : 0 };
 }
 
 /*
- * Send the chunks of a range to the peer of a stage, of which @some are there
- * now. They go in groups, each as soon as all of it is there: so a rank sends a
- * single packet in a stage for a short range, and not as many as came. @chunk:
- * the number of the first one of the range.
+ * Send the chunks of a range to a rank, of which @some are there now. They go
+ * in groups, each as soon as all of it is there: so a rank sends a single
+ * packet in a step for a short range, and not as many as came. @chunk: the
+ * number of the first one of the range.
  */
 static void send_groups(struct rar_member *m, struct rar_operation *op,
-			u32 stage, enum rar_phase phase, struct rar_range range,
+			u32 rank, enum rar_phase phase, struct rar_range range,
 			u32 chunk, struct some some)
 {
 	struct rar_run group = { .phase = phase };
@@ -96,30 +108,29 @@ static void send_groups(struct rar_member *m, struct rar_operation *op,
 		/* Another CPU may find the same group complete. */
 		if (rar_op_published(op, &group, rar_mask(group.n)) ==
 		    rar_mask(group.n))
-			rar_out_pend_unsent(link_of(m, op, stage), op, &group);
+			rar_out_pend_unsent(rar_member_direct(m, rank), op,
+					    &group);
 	}
 	spin_unlock_bh(&m->tx_lock);
 }
 
 /*
  * Complete sums are in the buffer, or shares that are gathered: they go to the
- * peers of the @halvings first halvings, and to a folded neighbour. In a
+ * ranks from which their parts came in the first @steps steps. In a
  * reduce-scatter they stay. Return: true if they were the last ones.
  */
 static bool hand_out(struct rar_member *m, struct rar_operation *op,
-		     struct some some, u32 halvings)
+		     struct some some, u32 steps)
 {
-	const struct rar_stages *st = &op->ring.plan.stages;
-	struct rar_range range = { .n = op->ring.cpb };
-	u32 first = rar_halving_first(st), i;
+	struct rar_step step;
+	u32 i;
 
 	if (!some.mask)
 		return false;
-	if (st->folded && !st->odd && !st->first)
-		send_groups(m, op, 0, RAR_AG, range, 0, some);
-	for (i = 0; i < halvings && op->ring.plan.gathers; i++) {
-		range = rar_halving_keeps(&op->ring, i + 1);
-		send_groups(m, op, first + i, RAR_AG, range, range.first, some);
+	for (i = 0; i < steps && op->ring.plan.gathers; i++) {
+		step = rar_halving_step(&op->ring, i);
+		send_groups(m, op, step.from, RAR_AG, step.comes,
+			    step.comes.first, some);
 	}
 	/* A full barrier; pairs with the barrier in rar_copy_out(). */
 	return !atomic_sub_return(hweight64(some.mask), &op->left);
@@ -129,19 +140,20 @@ static bool hand_out(struct rar_member *m, struct rar_operation *op,
  * Add chunks of @some, which are claimed: the sum of all ranks if @last. Those
  * of one share lie one after the other.
  */
-static void add(struct rar_member *m, struct rar_operation *op, u32 stage,
+static void add(struct rar_member *m, struct rar_operation *op, u32 step,
 		struct some some, bool last)
 {
-	u32 share = rar_halving_share(&op->ring), own, in, sum, nth, n, at;
-	bool after = rar_halving_pair(&op->ring, stage).after;
+	bool after = rar_halving_step(&op->ring, step).after;
+	u32 own, in, sum, nth, n, at;
 	u64 mask;
 
 	for (mask = some.mask; mask; mask &= ~(rar_mask(n) << at)) {
 		at = __ffs64(mask);
 		nth = some.nth + at;
-		n = min(rar_mask_run(mask >> at), share - nth % share);
-		own = rar_halving_partial(&op->ring, stage, nth);
-		in = rar_halving_arrival(&op->ring, stage, nth);
+		n = min(rar_mask_run(mask >> at),
+			rar_halving_share_end(&op->ring, nth) - nth);
+		own = rar_halving_partial(&op->ring, step, nth);
+		in = rar_halving_arrival(&op->ring, step, nth);
 		sum = last ? nth : in;
 		rar_gather_pair(m, op, sum, after ? own : in, after ? in : own,
 				n, last);
@@ -149,28 +161,27 @@ static void add(struct rar_member *m, struct rar_operation *op, u32 stage,
 }
 
 /*
- * Make the sums of a stage of which both operands are there. Return: which were
- * made here. Of the others an operand is not here yet, or another CPU makes
- * them.
+ * Make the sums of a step of which both operands are there. @some: on one side.
+ * Return: which were made here. Of the others an operand is not here yet, or
+ * another CPU makes them.
  */
 static struct some make(struct rar_member *m, struct rar_operation *op,
-			u32 stage, struct some some)
+			u32 step, struct some some)
 {
-	const struct rar_stages *st = &op->ring.plan.stages;
-	bool last = stage + 1 == rar_halving_first(st) + rar_halving_stages(st);
+	bool last = rar_halving_ends(&op->ring, step);
 	struct rar_run own = { .phase = RAR_RS }, in = { .phase = RAR_AG };
 	struct rar_run sum = { .chunk = some.nth, .phase = RAR_AG };
 	u64 mask = some.mask;
 
 	if (!mask)
 		return some;
-	own.chunk = rar_halving_partial(&op->ring, stage, some.nth);
-	in.chunk = rar_halving_arrival(&op->ring, stage, some.nth);
+	own.chunk = rar_halving_partial(&op->ring, step, some.nth);
+	in.chunk = rar_halving_arrival(&op->ring, step, some.nth);
 	mask = rar_op_published(op, &own, mask);
 	mask = rar_op_published(op, &in, mask);
 	mask = rar_bits_test_and_set(op->claimed[RAR_RS], in.chunk, mask);
 	some.mask = mask;
-	add(m, op, stage, some, last);
+	add(m, op, step, some, last);
 	if (last) {
 		rar_bits_test_and_set(op->claimed[RAR_AG], sum.chunk, mask);
 	} else {
@@ -182,62 +193,90 @@ static struct some make(struct rar_member *m, struct rar_operation *op,
 }
 
 /*
- * This rank has chunks of the partial sum before a stage: send those that it
- * gives away, and add the others, as far as they can go. Return: true if the
- * operation is complete.
+ * This rank has chunks of the partial sum before a step, all on one side: send
+ * those that it gives away. Return: the others.
  */
-static bool advance(struct rar_member *m, struct rar_operation *op, u32 stage,
+static struct some give(struct rar_member *m, struct rar_operation *op, u32 nr,
+			const struct rar_step *step, struct some some)
+{
+	struct rar_range range = step->gives;
+
+	if (!within(some, range).mask)
+		return some;
+	/* Later all of them have numbers that follow one another. */
+	if (nr <= 1)
+		range = both(range, rar_halving_side(&op->ring, some.nth));
+	send_groups(m, op, step->to, RAR_RS, range,
+		    rar_halving_partial(&op->ring, nr, range.first), some);
+	return without(some, range);
+}
+
+/*
+ * This rank has chunks of the partial sum before a step, all on one side. Send
+ * those that it gives away, and add to the others what comes, as far as they
+ * can go. Return: true if the operation is complete.
+ */
+static bool advance(struct rar_member *m, struct rar_operation *op, u32 nr,
 		    struct some some)
 {
-	const struct rar_stages *st = &op->ring.plan.stages;
-	u32 first = rar_halving_first(st), n = rar_halving_stages(st), halving;
-	struct rar_range gives;
+	u32 n = op->ring.plan.halves.n;
+	struct rar_step step;
 
-	for (; some.mask && stage < first + n; stage++) {
-		halving = stage - first;
-		if (stage >= first) {
-			gives = rar_halving_gives(&op->ring, halving);
-			send_groups(m, op, stage, RAR_RS, gives,
-				    rar_halving_partial(&op->ring, stage,
-							gives.first), some);
-			some = within(some, rar_halving_keeps(&op->ring,
-							      halving + 1));
-		}
-		some = make(m, op, stage, some);
+	for (; some.mask && nr < n; nr++) {
+		step = rar_halving_step(&op->ring, nr);
+		some = give(m, op, nr, &step, some);
+		/* Those of one side that are left come all, or none. */
+		if (some.mask && rar_range_has(step.comes, some.nth))
+			some = make(m, op, nr, some);
 	}
 	return hand_out(m, op, some, n);
 }
 
+/* Take off those on the side of the first one. Return: these. */
+static struct some next_side(const struct rar_ring *ring, struct some *some)
+{
+	struct rar_range side = rar_halving_side(ring, some->nth);
+	struct some all = *some;
+
+	*some = without(all, side);
+	return within(all, side);
+}
+
 /*
- * Its own contribution: a folded rank sends all of it, the others begin; what
- * is gathered is complete. Return: true if the operation is complete.
+ * This rank has contributed chunks; what is gathered is complete. Return: true
+ * if the operation is complete.
  */
 static bool contribute(struct rar_member *m, struct rar_operation *op,
 		       struct some some)
 {
-	const struct rar_stages *st = &op->ring.plan.stages;
+	bool complete = false;
 
 	if (!op->ring.plan.scatters)
-		return hand_out(m, op, some, rar_halving_stages(st));
-	if (!st->odd)
-		return advance(m, op, st->first, some);
-	send_groups(m, op, 0, RAR_RS,
-		    (struct rar_range) { .n = op->ring.cpb }, 0, some);
-	return false;
+		return hand_out(m, op, some, op->ring.plan.halves.n);
+	while (some.mask)
+		complete |= advance(m, op, 0, next_side(&op->ring, &some));
+	return complete;
 }
 
-/* The chunks of the tensor that this rank contributes. */
-static struct rar_range given_of(const struct rar_ring *ring)
+/*
+ * Chunks came in a step: they are added. Return: true if the operation is
+ * complete.
+ */
+static bool take(struct rar_member *m, struct rar_operation *op, u32 step,
+		 struct some some)
 {
-	u32 share = rar_halving_share(ring);
+	bool complete = false;
+	struct some side;
 
-	if (ring->plan.scatters)
-		return (struct rar_range) { .n = ring->cpb };
-	return (struct rar_range) { ring->plan.share * share, share };
+	while (some.mask) {
+		side = next_side(&op->ring, &some);
+		complete |= advance(m, op, step + 1, make(m, op, step, side));
+	}
+	return complete;
 }
 
 /**
- * rar_halving_begin() - this rank has contributed: begin with its first stage
+ * rar_halving_begin() - this rank has contributed: begin with the first step
  * @m:  member in RUN or LEAVING, RCU read side; no lock held
  * @op: by halving
  *
@@ -247,13 +286,18 @@ static struct rar_range given_of(const struct rar_ring *ring)
  */
 bool rar_halving_begin(struct rar_member *m, struct rar_operation *op)
 {
-	struct rar_range given = given_of(&op->ring);
-	u32 end = given.first + given.n;
-	struct rar_run run = { .chunk = given.first };
+	struct rar_range given = { .n = op->ring.cpb };
+	struct rar_run run = { .phase = RAR_RS };
 	struct rar_link *link;
 	bool complete = false;
+	u32 end;
 
-	run.phase = op->ring.plan.scatters ? RAR_RS : RAR_AG;
+	if (!op->ring.plan.scatters) {
+		given = rar_halving_own(&op->ring);
+		run.phase = RAR_AG;
+	}
+	run.chunk = given.first;
+	end = given.first + given.n;
 	spin_lock_bh(&m->tx_lock);
 	rar_each_partner(link, m)
 		rar_peer_expect(link);
@@ -268,6 +312,22 @@ bool rar_halving_begin(struct rar_member *m, struct rar_operation *op)
 	return complete;
 }
 
+/* Has this rank made chunks of the partial sum before a step? */
+static bool has_partial(const struct rar_operation *op, u32 step,
+			struct some some)
+{
+	struct rar_run part = { .phase = RAR_RS };
+	struct some side;
+
+	while (some.mask) {
+		side = next_side(&op->ring, &some);
+		part.chunk = rar_halving_partial(&op->ring, step, side.nth);
+		if (rar_op_published(op, &part, side.mask) != side.mask)
+			return false;
+	}
+	return true;
+}
+
 /**
  * rar_halving_may_come() - may a run come now, and by this link?
  * @op: by halving
@@ -279,19 +339,15 @@ bool rar_halving_begin(struct rar_member *m, struct rar_operation *op)
 bool rar_halving_may_come(const struct rar_operation *op,
 			  const struct rar_arrival *a)
 {
-	const struct rar_stages *st = &op->ring.plan.stages;
-	u32 n = a->run.n, chunk = a->run.chunk;
-	u32 stage = rar_halving_stage_of(&op->ring, chunk, n);
-	struct rar_run part = { .phase = RAR_RS };
+	u32 chunk = a->run.chunk, n = a->run.n;
 
-	if (!rar_link_is_direct(a->link) || stage == RAR_NO_STAGE ||
-	    a->link->rank != rar_halving_pair(&op->ring, stage).peer)
+	if (!rar_link_is_direct(a->link) ||
+	    a->link->rank != rar_halving_sender(&op->ring, chunk, n))
 		return false;
 	if (a->c.block || !op->ring.plan.scatters)
 		return true;
-	part.chunk = st->odd ? chunk :
-			       rar_halving_partial(&op->ring, stage, chunk);
-	return rar_op_published(op, &part, rar_mask(n)) == rar_mask(n);
+	return has_partial(op, rar_halving_of(&op->ring, chunk, n),
+			   some_of(chunk, rar_mask(n)));
 }
 
 /**
@@ -307,52 +363,42 @@ bool rar_halving_may_come(const struct rar_operation *op,
 bool rar_halving_come(struct rar_member *m, struct rar_operation *op,
 		      const struct rar_arrival *a)
 {
-	const struct rar_stages *st = &op->ring.plan.stages;
-	u32 nth = rar_halving_nth(&op->ring, a->run.chunk);
-	u32 stage = rar_halving_stage_of(&op->ring, a->run.chunk, a->run.n);
-	struct some some = some_of(nth, a->won);
+	u32 step = rar_halving_of(&op->ring, a->run.chunk, a->run.n);
+	struct some some = {
+		.nth = rar_halving_nth(&op->ring, a->run.chunk),
+	};
 	bool complete;
 
-	if (!a->c.block)
-		complete = hand_out(m, op, some, st->odd ? 0 :
-				    stage - rar_halving_first(st));
-	else
-		complete = advance(m, op, stage + 1, make(m, op, stage, some));
+	some = some_of(some.nth, a->won);
+	complete = a->c.block ? take(m, op, step, some) :
+				hand_out(m, op, some, step);
 	rar_send_partners(m);
 	return complete;
+}
+
+/* Did not all chunks come that have these numbers? */
+static bool lacks_some(const struct rar_operation *op, u32 first, u32 n)
+{
+	return find_next_zero_bit(op->claimed[RAR_AG], first + n, first) <
+	       first + n;
 }
 
 /* Must chunks still come from a rank? */
 static bool lacks(const struct rar_operation *op, u32 rank)
 {
-	const struct rar_stages *st = &op->ring.plan.stages;
-	const unsigned long *claimed = op->claimed[RAR_AG];
 	const struct rar_ring *ring = &op->ring;
-	u32 first = rar_halving_first(st), s, chunk;
-	struct rar_range keeps, gives;
-	struct rar_stage stage;
+	struct rar_step step;
+	u32 i, first;
 
-	for (s = 0; s < st->n; s++) {
-		stage = rar_halving_pair(ring, s);
-		if (stage.peer != rank || !stage.takes)
-			continue;
-		/* All sums come to a folded rank, all contributions from it. */
-		if (s < first || s >= first + rar_halving_stages(st)) {
-			chunk = st->odd ? 0 : ring->cpb;
-			return find_next_zero_bit(claimed, chunk + ring->cpb,
-						  chunk) < chunk + ring->cpb;
-		}
-		gives = rar_halving_gives(ring, s - first);
-		keeps = rar_halving_keeps(ring, s - first + 1);
-		chunk = gives.first + gives.n;
-		if (ring->plan.gathers &&
-		    find_next_zero_bit(claimed, chunk, gives.first) < chunk)
+	for (i = 0; i < ring->plan.halves.n; i++) {
+		step = rar_halving_step(ring, i);
+		if (ring->plan.gathers && step.to == rank &&
+		    lacks_some(op, step.gives.first, step.gives.n))
 			return true;
-		if (!ring->plan.scatters)
-			return false;
-		chunk = rar_halving_arrival(ring, s, keeps.first);
-		return find_next_zero_bit(claimed, chunk + keeps.n, chunk) <
-		       chunk + keeps.n;
+		first = rar_halving_arrival(ring, i, step.comes.first);
+		if (ring->plan.scatters && step.from == rank &&
+		    lacks_some(op, first, step.comes.n))
+			return true;
 	}
 	return false;
 }
@@ -370,7 +416,7 @@ bool rar_halving_waits(struct rar_member *m, struct rar_operation *op,
 		       struct rar_link *link)
 {
 	/* The links of the others have no part of the operation. */
-	if (!(m->direct.partners & BIT(link->index - RAR_LINKS)))
+	if (!rar_link_is_partner(link))
 		return false;
 	if (atomic_read(&op->left) && lacks(op, link->rank))
 		return true;

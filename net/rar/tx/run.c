@@ -84,7 +84,7 @@ static void fill(const struct rar_link *link, const struct rar_tx_item *item,
 			    READ_ONCE(link->epoch) ?: m->epoch);
 	rar_op_describe(dh, op->seq, &op->fingerprint);
 	dh->chunk = cpu_to_be32(rar_ring_there(&op->ring, item->run.phase,
-					       item->run.chunk));
+					       item->run.chunk, link->rank));
 	if (rar_link_is_leg(link))
 		dh->box.prio = op->prio;
 	if (item->run.phase == RAR_RS && rar_op_left_box(op, item->run.chunk))
