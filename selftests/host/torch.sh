@@ -45,6 +45,41 @@ makes_ranks()
 	done
 }
 
+# shard N [OPTION-OF-PYTHON...]: what trains in shards, in several ways
+shard()
+{
+	local n=$1
+
+	shift
+	ranks "$n" RAR_TORCH_STAT=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + RANDOM % 10000)) \
+		"$@" selftests/lib/torch_sharded.py ddp zero fsdp fully_shard hybrid tensor
+}
+
+# What works with gloo works with the ring, and goes by it.
+sharded()
+{
+	local gloo way
+
+	if ! "$torch" -c 'import sys, torch; sys.exit(torch.__version__ < "2")'; then
+		leave_out "shards" "PyTorch is older than 2"
+		return
+	fi
+	shard 4
+	gloo=$out
+	shard 4 -m rar_torch
+	for way in ddp zero fsdp fully_shard hybrid tensor; do
+		if [ "$(grep -c ": $way: right\$" <<< "$gloo")" = 4 ]; then
+			[ "$(grep -c ": $way: right\$" <<< "$out")" = 4 ]
+			result $? "$way: the parameters that one process finds"
+		else
+			leave_out "$way" "nor with gloo: $(sed -n "s/^rank 0: $way: //p" <<< "$gloo")"
+		fi
+	done
+	[ "$(grep -cE 'rank [0-9]: _(allgather|reduce_scatter)_base: [1-9][0-9]* by the ring, 0 by gloo$' \
+		<<< "$out")" = 8 ]
+	result $? "shards are gathered, and gradients scattered, by the ring"
+}
+
 find_torch || { echo "1..0 # SKIP PyTorch is not installed: scripts/deps torch"; exit 4; }
 echo "TAP version 13"
 out=$(make_lib lib)
@@ -67,11 +102,12 @@ train 2 "-m rar_torch" --epochs 2
 [ -n "$gloo" ] && [ "$(weights)" = "$gloo" ] && by_ring
 result $? "2 ranks: the weights of a training are those of gloo"
 train 2 "" --epochs 2 --hook average
-[ "$(weights)" = "$gloo" ]
+[ -n "$gloo" ] && [ "$(weights)" = "$gloo" ]
 result $? "2 ranks: so they are with the hook"
 train 2 "" --epochs 2 --hook bf16
 [ -n "$(weights)" ] && [ "$(weights)" != "$gloo" ] && learned
 result $? "2 ranks: the hook with bfloat16 learns, with other weights"
+sharded
 recovery
 result $? "a rank is killed, and the others go on"
 stop_server
