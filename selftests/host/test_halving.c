@@ -279,7 +279,6 @@ static u64 *trees_of(const struct rar_ring *ring, u32 size)
 static bool ended(u32 size, const u64 *tree)
 {
 	u32 rank, nth, i, place;
-	struct rar_owed owed;
 
 	for (rank = 0; rank < size; rank++) {
 		const struct rank *r = &at[rank];
@@ -292,9 +291,8 @@ static bool ended(u32 size, const u64 *tree)
 			      "n=%u: another sum at rank %u", size, rank);
 		}
 		for (i = 0; i <= RAR_PARTNERS_MAX; i++) {
-			owed = i < r->partners.n ? rar_ring_owed_to(&r->ring, r->partners.rank[i]) :
-						   (struct rar_owed) { };
-			CHECK(r->sent[i] == owed.ntx && !!r->sent[i] == owed.used,
+			CHECK(r->sent[i] == (i < r->partners.n ? r->partners.owed[i] : 0) &&
+			      (!r->sent[i] || r->partners.used >> i & 1),
 			      "n=%u: rank %u sends %u chunks by link %u", size, rank, r->sent[i], i);
 		}
 	}
@@ -384,7 +382,7 @@ static bool start(u32 size, u32 rank, u64 bytes)
 	if (!r->came || !r->partial || !r->spent || !r->sum)
 		err(1, "memory");
 	memset(r->sent, 0, sizeof(r->sent));
-	rar_halves_partners(size, rank, &r->partners);
+	rar_halving_partners(&r->ring, &r->partners);
 	r->sums = 0;
 	if (!check_partners(r, size, rank))
 		return false;

@@ -129,7 +129,7 @@ void rar_halves_partners(u32 size, u32 rank, struct rar_partners *partners)
 	struct rar_halves h = rar_halves_of(size, rank, false);
 	u32 i;
 
-	partners->n = 0;
+	*partners = (struct rar_partners) { };
 	for (i = 0; i < h.n; i++)
 		add_partner(partners, peer_of(&h, i));
 	h = rar_halves_of(size, rank, true);
@@ -585,19 +585,40 @@ u32 rar_halving_sender(const struct rar_ring *ring, u32 chunk, u32 n)
 				   rar_halving_step(ring, step).from;
 }
 
-/* Count the chunks that a rank sends to another one. */
-u32 rar_halving_owed(const struct rar_ring *ring, u32 rank)
+/* Chunks are exchanged with a rank, of which some are sent. */
+static void owe(struct rar_partners *partners, u32 rank, u32 chunks)
+{
+	u32 i = 0;
+
+	if (rank == RAR_NO_RANK)
+		return;
+	while (partners->rank[i] != rank)
+		i++;
+	partners->used |= 1ULL << i;
+	partners->owed[i] += chunks;
+}
+
+/**
+ * rar_halving_partners() - find with which ranks an operation exchanges what
+ * @ring:     the schedule; by no other way are there any
+ * @partners: set: all of rar_halves_partners()
+ *
+ * Each chunk is sent once: a partial sum, or a sum that comes back.
+ */
+void rar_halving_partners(const struct rar_ring *ring,
+			  struct rar_partners *partners)
 {
 	const struct rar_plan *plan = &ring->plan;
 	struct rar_step step;
-	u32 owed = 0, i;
+	u32 i;
 
+	*partners = (struct rar_partners) { };
+	if (!plan->halving)
+		return;
+	rar_halves_partners(plan->halves.size, plan->halves.rank, partners);
 	for (i = 0; i < plan->halves.n; i++) {
 		step = rar_halving_step(ring, i);
-		if (plan->scatters && step.to == rank)
-			owed += step.gives.n;
-		if (plan->gathers && step.from == rank)
-			owed += step.comes.n;
+		owe(partners, step.to, plan->scatters ? step.gives.n : 0);
+		owe(partners, step.from, plan->gathers ? step.comes.n : 0);
 	}
-	return owed;
 }

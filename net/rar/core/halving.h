@@ -114,10 +114,14 @@ struct rar_step {
  * @n:    ranks
  * @rank: of each; first those of all-reduces, among which are its peers by
  *        doubling
+ * @used: those that have a part in an operation, a bit each
+ * @owed: chunks of the operation that are sent to each
  */
 struct rar_partners {
 	u32 n;
 	u32 rank[RAR_PARTNERS_MAX];
+	u64 used;
+	u32 owed[RAR_PARTNERS_MAX];
 };
 
 /* The chunks of a share; of the tensor, if ranks have none. */
@@ -150,15 +154,7 @@ void rar_halving_chunk(const struct rar_ring *ring, u32 chunk,
 		       struct rar_chunk *c);
 u32 rar_halving_of(const struct rar_ring *ring, u32 chunk, u32 n);
 u32 rar_halving_sender(const struct rar_ring *ring, u32 chunk, u32 n);
-u32 rar_halving_owed(const struct rar_ring *ring, u32 rank);
-
-/* The ranks that may have a part in any operation of the group by halving. */
-static inline void rar_halving_partners(const struct rar_ring *ring,
-					struct rar_partners *partners)
-{
-	const struct rar_halves *h = &ring->plan.halves;
-
-	rar_halves_partners(h->size, h->rank, partners);
-}
+void rar_halving_partners(const struct rar_ring *ring,
+			  struct rar_partners *partners);
 
 #endif /* _RAR_HALVING_H */

@@ -236,12 +236,20 @@ static size_t out_words(const struct rar_ring *ring,
 	return words + time_words(ring, owed);
 }
 
+/* What is sent to a partner by halving. */
+static struct rar_owed owed_to(const struct rar_partners *partners, u32 i)
+{
+	return (struct rar_owed) {
+		.ntx = partners->owed[i], .used = partners->owed[i],
+	};
+}
+
 /* The same of all links, of which the first @outs are those of the ring. */
 static size_t bits_words(const struct rar_ring *ring, u32 outs)
 {
 	size_t longs = BITS_TO_LONGS(ring->nchunks);
 	size_t words = (2 * RAR_PHASES + ring->plan.aside) * longs;
-	struct rar_partners partners = { };
+	struct rar_partners partners;
 	struct rar_owed owed;
 	u32 i;
 
@@ -249,10 +257,9 @@ static size_t bits_words(const struct rar_ring *ring, u32 outs)
 		owed = rar_ring_owed(ring, i);
 		words += out_words(ring, &owed);
 	}
-	if (ring->plan.halving)
-		rar_halving_partners(ring, &partners);
+	rar_halving_partners(ring, &partners);
 	for (i = 0; i < partners.n; i++) {
-		owed = rar_ring_owed_to(ring, partners.rank[i]);
+		owed = owed_to(&partners, i);
 		words += out_words(ring, &owed);
 	}
 	return words;
@@ -294,16 +301,15 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 /* Prepare each link's part. */
 static void op_set_outs(struct rar_operation *op)
 {
-	struct rar_partners partners = { };
+	struct rar_partners partners;
 	struct rar_out *out = op->out;
 	u32 i;
 
-	if (op->ring.plan.halving)
-		rar_halving_partners(&op->ring, &partners);
+	rar_halving_partners(&op->ring, &partners);
 	for (i = 0; i < op->ring_outs; i++, out++)
 		out->owed = rar_ring_owed(&op->ring, i);
 	for (i = 0; i < partners.n; i++, out++)
-		out->owed = rar_ring_owed_to(&op->ring, partners.rank[i]);
+		out->owed = owed_to(&partners, i);
 	for (out = op->out; out < op->out + op->nouts; out++) {
 		out->inject = out->owed.first;
 		out->inject_end = out->owed.first;

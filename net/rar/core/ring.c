@@ -590,23 +590,6 @@ struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index l
 	return owed;
 }
 
-/**
- * rar_ring_owed_to() - what this rank sends to another one by halving
- * @ring: the schedule
- * @rank: the other rank
- *
- * Each chunk is sent once: a partial sum, or a sum that comes back.
- */
-struct rar_owed rar_ring_owed_to(const struct rar_ring *ring, u32 rank)
-{
-	struct rar_owed owed = { };
-
-	if (ring->plan.halving)
-		owed.ntx = rar_halving_owed(ring, rank);
-	owed.used = owed.ntx;
-	return owed;
-}
-
 /*
  * Chunks that must arrive in their last phase before the operation is complete here. 0: it
  * is complete as soon as this rank has contributed.

@@ -548,7 +548,6 @@ u32 rar_ring_of_box(const struct rar_ring *ring, u32 box, u32 block, u32 *end);
 u32 rar_ring_ntx(const struct rar_ring *ring);
 u32 rar_ring_nback(const struct rar_ring *ring);
 struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index link);
-struct rar_owed rar_ring_owed_to(const struct rar_ring *ring, u32 rank);
 u32 rar_ring_need(const struct rar_ring *ring);
 u64 rar_ring_share(const struct rar_ring *ring, u64 bytes);
 

@@ -6,6 +6,7 @@
 #include <linux/bitmap.h>
 #include <linux/slab.h>
 
+#include "core/halving.h"
 #include "core/member.h"
 #include "core/op.h"
 #include "core/ring.h"
@@ -112,24 +113,34 @@ bool rar_link_open_rx(struct rar_link *link, gfp_t gfp)
 	return true;
 }
 
-/* Get memory for the partners by halving, when there is the first operation. */
-static int open_partners(struct rar_member *m)
+/* The chunks of @ops operations that may be in flight on a link, at most. */
+static u32 flying_of(u64 ops, u32 chunks)
 {
-	struct rar_link *link;
+	return min_t(u64, ops * chunks, RAR_TX_SLOTS) ?: 1;
+}
 
-	rar_each_partner(link, m)
+/*
+ * Get memory for the partners of an operation by halving. There is none for a
+ * partner before the first operation with it.
+ */
+static int reserve_partners(struct rar_member *m, const struct rar_ring *ring,
+			    u64 ops)
+{
+	struct rar_partners partners;
+	struct rar_link *link;
+	u32 i;
+
+	rar_halving_partners(ring, &partners);
+	for (i = 0; i < partners.n; i++) {
+		link = rar_member_direct(m, partners.rank[i]);
+		if (!link || !(partners.used & BIT_ULL(i)))
+			continue;
 		if (rar_link_prepare(link) ||
 		    !rar_link_open_rx(link, GFP_KERNEL_ACCOUNT))
 			return -ENOMEM;
+		reserve(link, flying_of(ops, partners.owed[i]));
+	}
 	return 0;
-}
-
-/* The chunks of an operation that may be in flight on a link, at most. */
-static u32 flying_of(const struct rar_ring *ring)
-{
-	if (ring->plan.halving)
-		return ring->cpb;
-	return ring->plan.direct ? 0 : ring->nchunks;
 }
 
 /**
@@ -147,8 +158,6 @@ static u32 flying_of(const struct rar_ring *ring)
 int rar_link_reserve(struct rar_member *m, const struct rar_ring *ring)
 {
 	u64 ops = READ_ONCE(m->op_next) - READ_ONCE(m->op_oldest) + 1;
-	/* Each chunk goes twice: as a partial sum, and as a sum. */
-	u32 flying = min_t(u64, 2 * ops * flying_of(ring), RAR_TX_SLOTS) ?: 1;
 	struct rar_link *link;
 
 	if (!m->history)
@@ -156,15 +165,12 @@ int rar_link_reserve(struct rar_member *m, const struct rar_ring *ring)
 				     GFP_KERNEL_ACCOUNT);
 	if (!m->history)
 		return -ENOMEM;
-	if (!ring->plan.halving) {
+	if (ring->plan.halving)
+		return reserve_partners(m, ring, ops);
+	/* Each chunk goes twice: as a partial sum, and as a sum. */
+	if (!ring->plan.direct)
 		rar_each_out(link, m)
-			reserve(link, flying);
-		return 0;
-	}
-	if (open_partners(m))
-		return -ENOMEM;
-	rar_each_partner(link, m)
-		reserve(link, flying);
+			reserve(link, flying_of(ops, 2 * ring->nchunks));
 	return 0;
 }
 
