@@ -34,8 +34,8 @@ sizes()
 	by_size 8 16384 65536
 	by_size 11 8192 32768
 	by_size 16 8192 65536
-	by_size 17 -1 65536 -m same -a lo4
-	by_size 33 -1 65536 -m same -a lo4
+	by_size 17 -1 32768 -m same -a lo4
+	by_size 33 -1 32768 -m same -a lo4
 }
 
 # The border that an administrator sets at rank 0 holds for both ways.

@@ -113,8 +113,9 @@ static uint32_t first_rank(const struct kind *k, u8 collective, size_t n, size_t
 	/* Of three ranks the tree is rank order. */
 	if (collective == RAR_REDUCE)
 		return few && !halving && bytes <= rar_doubling_bytes(RANKS) ? 0 : ROOT + 1;
+	/* By halving a rank begins with its own, and the rank after it. */
 	if (collective == RAR_REDUCE_SCATTER)
-		return i / SHARE + 1;
+		return i / SHARE + (few && bytes <= rar_halving_shares(RANKS) ? 0 : 1);
 	if (bytes <= 8192 || bytes <= halving ||
 	    (rar_env_schedule() == RAR_AUTO && bytes <= rar_direct_bytes(RANKS)))
 		return 0;
