@@ -3,7 +3,7 @@
 # Shared by the tests of rar_torch: programs with PyTorch, of which each rank is a process.
 # Sourced by scripts that run in the top directory: find_torch, start_server, ranks, stop_server.
 
-# That of Debian 13 has no libuv, and without this no program gets a store.
+# The PyTorch of Debian 13 has no libuv, and without this variable no program gets a store.
 export USE_LIBUV=0
 torch=
 files=

@@ -113,7 +113,7 @@ static uint32_t first_rank(const struct kind *k, u8 collective, size_t n, size_t
 	/* Of three ranks the tree is rank order. */
 	if (collective == RAR_REDUCE)
 		return few && !halving && bytes <= rar_doubling_bytes(RANKS) ? 0 : ROOT + 1;
-	/* By halving a rank begins with its own, and the rank after it. */
+	/* By halving three ranks begin with the rank of the share. */
 	if (collective == RAR_REDUCE_SCATTER)
 		return i / SHARE + (few && bytes <= rar_halving_shares(RANKS) ? 0 : 1);
 	if (bytes <= 8192 || bytes <= halving ||

@@ -293,12 +293,12 @@ enum rar_collective {
  * the bits of RAR_BY_RANKS. With RAR_DOUBLING the sum of the lower half of the ranks and the
  * sum of the upper half are added, and each of them in the same way, whatever the root, and by
  * halving as well. But a reduce-scatter by halving adds the sum of the even ranks and the sum of
- * the odd ranks, and each of them in the same way; if N is no power of two, in an order of its own
- * for each share. With RAR_AUTO the bits of sums that go directly
- * are those of ranks that add in rank order, whatever the length, and those of the others are as
- * with RAR_DOUBLING. The way of an operation follows from its length and the number of ranks alone,
- * never from a time. But if a pair of ranks cannot reach each other, the bits are as with
- * RAR_BY_RANKS, and direct_bytes and doubling_bytes of struct rar_info tell.
+ * the odd ranks, and each of them in the same way; if N is no power of two, each share in an order
+ * that depends on its rank. With RAR_AUTO the bits of sums that go directly are those of ranks that
+ * add in rank order, whatever the length; all other sums have the bits of RAR_DOUBLING. The way of
+ * an operation follows from its length and the number of ranks alone, never from a time. But if a
+ * pair of ranks cannot reach each other, the bits are as with RAR_BY_RANKS, and direct_bytes and
+ * doubling_bytes of struct rar_info tell.
  * RAR_OPF_IN_ORDER, RAR_OPF_EXACT and RAR_OPF_QUANT make it independent of that.
  */
 enum rar_schedule {

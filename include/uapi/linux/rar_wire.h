@@ -186,8 +186,8 @@ enum rar_wire_way {
 	RAR_WAY_DIRECT	 = 1,	/* contributions go straight to the ranks that need them */
 	RAR_WAY_DOUBLING = 2,	/* partial sums go to another rank in each of log2 N stages */
 	RAR_WAY_FOLDED	 = 3,	/* not used any more: halving in which some ranks were folded */
-	RAR_WAY_HALVING	 = 4,	/* partial sums of half as many chunks in each of log2 N halvings;
-				 * then the sums come back
+	RAR_WAY_HALVING	 = 4,	/* in each of log2 N steps half of the partial sums go to other
+				 * ranks; then the sums come back
 				 */
 	RAR_WAY_NR		/* not a way */
 };

@@ -4,8 +4,8 @@
 
 /* -- ranks ---------------------------------------------------------------- */
 
-/* Are there 2^k ranks? */
-static bool is_even(const struct rar_halves *h)
+/* Is the number of ranks a power of two? */
+static bool is_pow2(const struct rar_halves *h)
 {
 	return h->size == 1U << h->bits;
 }
@@ -13,7 +13,7 @@ static bool is_even(const struct rar_halves *h)
 /* Do shares go round? */
 static bool goes_round(const struct rar_halves *h)
 {
-	return h->shares && !is_even(h);
+	return h->shares && !is_pow2(h);
 }
 
 /* The pairs of an all-reduce, whose ranks share the work. */
@@ -27,12 +27,13 @@ static bool is_paired(const struct rar_halves *h)
 	return h->rank < 2 * pairs_of(h);
 }
 
-/* The number of a rank, or pair, and the rank with a number and a half. */
+/* The number that a rank has among single ranks and pairs. */
 static u32 number_of(const struct rar_halves *h)
 {
 	return is_paired(h) ? h->rank / 2 : h->rank - pairs_of(h);
 }
 
+/* The rank with a number; of a pair, the rank that has this half. */
 static u32 rank_of(const struct rar_halves *h, u32 number, u32 side)
 {
 	u32 pairs = pairs_of(h);
@@ -52,7 +53,7 @@ struct rar_halves rar_halves_of(u32 size, u32 rank, bool shares)
 
 	while (2ULL << h.bits <= size)
 		h.bits++;
-	if (is_even(&h))
+	if (is_pow2(&h))
 		h.n = h.bits;
 	else if (shares)
 		h.n = h.bits + 1;
@@ -61,33 +62,34 @@ struct rar_halves rar_halves_of(u32 size, u32 rank, bool shares)
 	return h;
 }
 
-/* The half of the tensor that an all-reduce has in a step, and its bit. */
+/* The half of the tensor that ranks exchange in a step after the first one. */
 static u32 side_of(u32 step)
 {
 	return (step - 1) % 2;
 }
 
+/* The bit in which the numbers of the two differ that exchange halves. */
 static u32 bit_of(const struct rar_halves *h, u32 step)
 {
-	if (!is_even(h))
+	if (!is_pow2(h))
 		return (step - 1) / 2;
 	return h->shares ? h->n - 1 - step : step;
 }
 
-/* How far shares go that go round in a step. */
+/* The ranks that a share which goes round is passed up in a step. */
 static u32 far_of(const struct rar_halves *h, u32 step)
 {
 	return 1U << (h->n - 1 - step);
 }
 
-/* The other rank of a pair, or of a step by halves. */
+/* The rank with which this rank exchanges halves; RAR_NO_RANK: none. */
 static u32 peer_of(const struct rar_halves *h, u32 step)
 {
-	u32 side = is_even(h) ? 0 : side_of(step);
+	u32 side = is_pow2(h) ? 0 : side_of(step);
 
-	if (!is_even(h) && !step)
+	if (!is_pow2(h) && !step)
 		return is_paired(h) ? h->rank ^ 1 : RAR_NO_RANK;
-	/* The other one of the pair has the other half. */
+	/* Each rank of a pair has one half. */
 	if (is_paired(h) && side != h->rank % 2)
 		return RAR_NO_RANK;
 	return rank_of(h, number_of(h) ^ 1U << bit_of(h, step), side);
@@ -158,10 +160,10 @@ void rar_halves_partners(u32 size, u32 rank, struct rar_partners *partners)
 u32 rar_halving_bytes(u32 size)
 {
 	struct rar_halves h = rar_halves_of(size, 0, false);
-	u32 log = h.bits + !is_even(&h), bytes = RAR_HALVING_BYTES;
+	u32 log = h.bits + !is_pow2(&h), bytes = RAR_HALVING_BYTES;
 	u64 most = (u64)RAR_HOP_BYTES * (size - 1 - log);
 
-	most *= is_even(&h) ? 35 : 16;
+	most *= is_pow2(&h) ? 35 : 16;
 	while (bytes * 10ULL > most)
 		bytes /= 2;
 	return bytes > rar_stages_bytes(size) ? bytes : 0;
@@ -187,17 +189,14 @@ static struct rar_range half_of(struct rar_range range, bool second)
 	return range;
 }
 
-/*
- * What a rank has before a step, in which it has a peer, if it keeps a half in
- * each.
- */
+/* What a rank has before a step in which it exchanges halves. */
 static struct rar_range range_before(const struct rar_ring *ring, u32 step)
 {
 	const struct rar_halves *h = &ring->plan.halves;
 	struct rar_range range = { .n = ring->cpb };
 	u32 by = 1, s = 0;
 
-	if (!is_even(h) && step) {
+	if (!is_pow2(h) && step) {
 		range = half_of(range, side_of(step));
 		s = 1 + side_of(step);
 		by = 2;
@@ -220,7 +219,7 @@ static struct rar_step step_by_halves(const struct rar_ring *ring, u32 step)
 			.to = RAR_NO_RANK, .from = RAR_NO_RANK,
 		};
 	range = range_before(ring, step);
-	if (!is_even(h) && !step)
+	if (!is_pow2(h) && !step)
 		second = h->rank % 2;
 	else
 		second = number_of(h) >> bit_of(h, step) & 1;
@@ -279,7 +278,7 @@ bool rar_halving_ends(const struct rar_ring *ring, u32 step)
 {
 	const struct rar_halves *h = &ring->plan.halves;
 
-	return step + (is_even(h) || h->shares ? 1 : 2) >= h->n;
+	return step + (is_pow2(h) || h->shares ? 1 : 2) >= h->n;
 }
 
 /**
@@ -296,7 +295,7 @@ struct rar_range rar_halving_side(const struct rar_ring *ring, u32 nth)
 	const struct rar_halves *h = &ring->plan.halves;
 	struct rar_range all = { .n = ring->cpb }, come;
 
-	if (!is_even(h) && !h->shares)
+	if (!is_pow2(h) && !h->shares)
 		return half_of(all, nth >= half(ring->cpb));
 	come = rar_halving_step(ring, 0).comes;
 	if (rar_range_has(come, nth))
@@ -323,7 +322,7 @@ struct rar_range rar_halving_own(const struct rar_ring *ring)
 /* The numbers of arrivals of a step, the same at all ranks. */
 static u32 most_come(const struct rar_halves *h, u32 chunks, u32 step)
 {
-	u32 halvings = is_even(h) || !step ? step + 1 : 2 + bit_of(h, step);
+	u32 halvings = is_pow2(h) || !step ? step + 1 : 2 + bit_of(h, step);
 
 	if (goes_round(h))
 		return chunks / h->size * positions_come(h, step);

@@ -16,8 +16,8 @@
  * Of 2^k ranks, two exchange in each step, those of recursive doubling
  * (core/stages.h) in stage s, and each sum is made of the same operands in the
  * same order: the bits are those of doubling. The two have partial sums of the
- * same chunks. The one whose number has bit s clear keeps the first half of
- * these, and the other one the second half:
+ * same chunks. The rank whose number has bit s clear keeps the first half of
+ * these, and its peer the second half:
  *
  *	rank		 0	 1	 2	 3	chunks of 0..7
  *	s = 0, keeps	 0-3	 4-7	 0-3	 4-7	of ranks 0+1, 2+3
@@ -25,13 +25,13 @@
  *	s = 1, gets	 2-3	 6-7	 0-1	 4-5	sums
  *	s = 0, gets	 4-7	 0-3	 4-7	 0-3	sums
  *
- * An all-reduce of another number of ranks, 2^k + e: the first 2e are e pairs.
- * By doubling the second one of a pair is folded, see core/stages.h. Here the
- * two share the work. The tensor has two halves. First the ranks of a pair
- * exchange these: the first one has the sum of both of the first half, and the
- * other one of the second half. Then there are 2^k numbers, each of a rank or
- * of a pair. Each half is halved among them as above, by itself, at the ranks
- * that have it: a single rank has both. The bits are those of doubling, too.
+ * In an all-reduce of another number of ranks, 2^k + e, the first 2e ranks are
+ * e pairs. By doubling the second rank of a pair is folded, see core/stages.h.
+ * By halving the two share the work. First they exchange halves of the tensor,
+ * and then the first rank has the pair's sum of the first half, and the second
+ * rank its sum of the second half. Now there are 2^k numbers, each of a pair or
+ * of a single rank, which has both halves. Among these numbers each half is
+ * halved as above, by itself. Again the bits are those of doubling.
  *
  *	rank		0	1	2	3	4	chunks of 0..15
  *	exchange	0-7	8-15				of 0+1
@@ -103,10 +103,7 @@ struct rar_step {
 	bool after;
 };
 
-/*
- * With 4095 ranks: 11 numbers that differ in a bit, of two ranks each, and the
- * other one of the pair; going round 12 up, and 12 down.
- */
+/* With 4095 ranks: 22 that have halves, and going round 12 up and 12 down. */
 #define RAR_PARTNERS_MAX	48
 
 /**

@@ -244,12 +244,12 @@ static struct rar_owed owed_to(const struct rar_partners *partners, u32 i)
 	};
 }
 
-/* The same of all links, of which the first @outs are those of the ring. */
-static size_t bits_words(const struct rar_ring *ring, u32 outs)
+/* The same of all links: @outs by which the ring goes, and to the partners. */
+static size_t bits_words(const struct rar_ring *ring, u32 outs,
+			 const struct rar_partners *partners)
 {
 	size_t longs = BITS_TO_LONGS(ring->nchunks);
 	size_t words = (2 * RAR_PHASES + ring->plan.aside) * longs;
-	struct rar_partners partners;
 	struct rar_owed owed;
 	u32 i;
 
@@ -257,9 +257,8 @@ static size_t bits_words(const struct rar_ring *ring, u32 outs)
 		owed = rar_ring_owed(ring, i);
 		words += out_words(ring, &owed);
 	}
-	rar_halving_partners(ring, &partners);
-	for (i = 0; i < partners.n; i++) {
-		owed = owed_to(&partners, i);
+	for (i = 0; i < partners->n; i++) {
+		owed = owed_to(partners, i);
 		words += out_words(ring, &owed);
 	}
 	return words;
@@ -298,22 +297,27 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 	}
 }
 
-/* Prepare each link's part. */
-static void op_set_outs(struct rar_operation *op)
+/*
+ * Prepare each link's part. Return: false if there are more partners than when
+ * the operation was made; a rejoin drops what was begun, so there are not.
+ */
+static bool op_set_outs(struct rar_operation *op,
+			const struct rar_partners *partners)
 {
-	struct rar_partners partners;
 	struct rar_out *out = op->out;
 	u32 i;
 
-	rar_halving_partners(&op->ring, &partners);
+	if (WARN_ON_ONCE(op->ring_outs + partners->n > op->nouts))
+		return false;
 	for (i = 0; i < op->ring_outs; i++, out++)
 		out->owed = rar_ring_owed(&op->ring, i);
-	for (i = 0; i < partners.n; i++, out++)
-		out->owed = owed_to(&partners, i);
+	for (i = 0; i < partners->n; i++, out++)
+		out->owed = owed_to(partners, i);
 	for (out = op->out; out < op->out + op->nouts; out++) {
 		out->inject = out->owed.first;
 		out->inject_end = out->owed.first;
 	}
+	return true;
 }
 
 /* Get @words of zeroed memory. Those of a short operation lie in the operation itself. */
@@ -430,6 +434,7 @@ EXPORT_SYMBOL_GPL(rar_op_cut);
 int rar_op_bits(const struct rar_member *m, const struct rar_fingerprint *fingerprint,
 		u64 *bytes)
 {
+	struct rar_partners partners;
 	struct rar_ring ring;
 	size_t words;
 	int err;
@@ -437,7 +442,8 @@ int rar_op_bits(const struct rar_member *m, const struct rar_fingerprint *finger
 	err = rar_op_cut(&ring, fingerprint, m->payload, &m->place);
 	if (err)
 		return err;
-	words = bits_words(&ring, rar_outs(m));
+	rar_halving_partners(&ring, &partners);
+	words = bits_words(&ring, rar_outs(m), &partners);
 	*bytes = words <= RAR_OP_FEW ? 0 : words * sizeof(long);
 	return 0;
 }
@@ -456,14 +462,17 @@ int rar_op_bits(const struct rar_member *m, const struct rar_fingerprint *finger
 int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
 		    u32 payload, const struct rar_place *place)
 {
+	struct rar_partners partners;
 	int err;
 
 	err = rar_op_cut(&op->ring, fingerprint, payload, place);
 	if (err)
 		return err;
 
-	op_set_outs(op);
-	if (!op_alloc_bits(op, bits_words(&op->ring, op->ring_outs)))
+	rar_halving_partners(&op->ring, &partners);
+	if (!op_set_outs(op, &partners))
+		return -EINVAL;
+	if (!op_alloc_bits(op, bits_words(&op->ring, op->ring_outs, &partners)))
 		return -ENOMEM;
 	op_set_bitmaps(op, BITS_TO_LONGS(op->ring.nchunks));
 

@@ -83,8 +83,9 @@
 	NUMBER(direct_bytes, int, 0, RAR_STAGES_MAX_BYTES, 0)		\
 	/* RAR_AUTO and RAR_DOUBLING, at rank 0: longer all-reduces, */ \
 	/* all-gathers and reduce-scatters of up to so many bytes go */ \
-	/* by halving; 1: none does; 0: by the number of ranks, none */ \
-	/* if direct_bytes is not 0 (join) */				\
+	/* by halving; the latter two of up to twice as many, if the */ \
+	/* number of ranks is no power of two; 1: none does; 0: by */ \
+	/* that number, none if direct_bytes is not 0 (join) */		\
 	NUMBER(halving_bytes, int, 0, RAR_HALVING_MAX_BYTES, 0)		\
 	/* 1: packet sockets, such as those of tcpdump, see the */	\
 	/* packets that XDP takes and sends */				\

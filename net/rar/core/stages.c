@@ -50,17 +50,6 @@ struct rar_stages rar_stages_of(u32 size, u32 rank)
 	return st;
 }
 
-/**
- * rar_stages_core() - the number of a rank among those that are not folded
- * @st: its stages
- *
- * Return: the number; of a folded rank, that of its neighbour.
- */
-u32 rar_stages_core(const struct rar_stages *st)
-{
-	return core_of(st, st->rank);
-}
-
 /* The bits in which a core differs from the root's core; 0: it is that. */
 static u32 far(const struct rar_stages *st)
 {

@@ -119,7 +119,6 @@ static inline bool rar_stages_wait(const struct rar_stages *st)
 struct rar_stages rar_stages_of(u32 size, u32 rank);
 struct rar_stages rar_stages_to(u32 size, u32 rank, u32 root);
 struct rar_stage rar_stage(const struct rar_stages *st, u32 stage);
-u32 rar_stages_core(const struct rar_stages *st);
 u32 rar_stages_bytes(u32 size);
 u32 rar_stages_share(u32 size);
 u32 rar_stage_from(const struct rar_stages *st, u32 rank);

@@ -241,8 +241,8 @@ static u32 doubling_below(const struct rar_member *m, u8 collective)
 }
 
 /*
- * The border is that of an all-reduce. With shares no rank waits for a pair, so
- * of other than 2^k ranks it is twice as far.
+ * If the number of ranks is no power of two, single ranks wait for pairs in an
+ * all-reduce. With shares none waits, so their border is twice as far.
  */
 static u32 halving_below(const struct rar_member *m, u8 collective)
 {

@@ -120,8 +120,8 @@ static u32 flying_of(u64 ops, u32 chunks)
 }
 
 /*
- * Get memory for the partners of an operation by halving. There is none for a
- * partner before the first operation with it.
+ * Get memory for the partners of an operation by halving. A partner has none
+ * before the first operation with it.
  */
 static int reserve_partners(struct rar_member *m, const struct rar_ring *ring,
 			    u64 ops)

@@ -64,7 +64,7 @@ static struct some within(struct some some, struct rar_range range)
 					 ~rar_mask(skip));
 }
 
-/* Those that do not. */
+/* Those outside of it. */
 static struct some without(struct some some, struct rar_range range)
 {
 	struct some in = within(some, range);
@@ -225,7 +225,7 @@ static bool advance(struct rar_member *m, struct rar_operation *op, u32 nr,
 	for (; some.mask && nr < n; nr++) {
 		step = rar_halving_step(&op->ring, nr);
 		some = give(m, op, nr, &step, some);
-		/* Those of one side that are left come all, or none. */
+		/* Of one side, all that is left is added to, or nothing. */
 		if (some.mask && rar_range_has(step.comes, some.nth))
 			some = make(m, op, nr, some);
 	}
@@ -376,7 +376,7 @@ bool rar_halving_come(struct rar_member *m, struct rar_operation *op,
 	return complete;
 }
 
-/* Did not all chunks come that have these numbers? */
+/* Must a chunk still come that has one of these numbers? */
 static bool lacks_some(const struct rar_operation *op, u32 first, u32 n)
 {
 	return find_next_zero_bit(op->claimed[RAR_AG], first + n, first) <
